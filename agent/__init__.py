@@ -1,0 +1,1 @@
+"""The learning loop that ties the robots of `envs` to the peers of `moolib`."""

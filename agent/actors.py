@@ -1,0 +1,140 @@
+"""Acting: the policy drives every robot of a peer, one actor batch at a time, while the other batches are being stepped."""
+
+from __future__ import annotations
+
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import torch
+
+from agent.algorithms import log_prob_of_noise
+from agent.clock import Clock
+from agent.config import Config
+from agent.group_sums import GroupSums
+from agent.learner import Learner
+from agent.model import Memory, Policy
+from agent.rollout import Rollout
+from envs import Pool, StepResult
+
+
+class Actors:
+    """The robots of this peer and the rollout that they fill.
+
+    `collect()` interleaves the actor batches: batch 0 is sent off with its actions, and while C++ threads step it, the policy
+    acts for batch 1, and so on. An actor batch occupies the columns `i * B_a : (i + 1) * B_a` of the rollout.
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        pool: Pool,
+        policy: Policy,
+        sums: GroupSums,
+        clock: Clock,
+        generator: torch.Generator,
+    ) -> None:
+        self.config, self.pool, self.policy, self.sums, self.clock = config, pool, policy, sums, clock
+        self.generator = generator
+        device = torch.device(config.device)
+        self.rollout = Rollout.allocate(
+            config.unroll_length, config.sequences, pool.obs_dim, pool.action_dim, device
+        )
+        size = config.actor_batch_size
+        self.batches = [slice(i * size, (i + 1) * size) for i in range(config.num_actor_batches)]
+        self.memories: list[Memory] = [policy.initial_memory(size) for _ in self.batches]
+        self.futures: list[Future[StepResult] | None] = [None] * len(self.batches)
+        for i, rows in enumerate(self.batches):
+            self.rollout.obs[-1, rows] = torch.from_numpy(pool.reset(i))
+        self.rollout.start[-1] = True
+
+    @torch.no_grad()
+    def collect(self, learner: Learner) -> Rollout:
+        """Steps every robot `unroll_length` times and returns the transitions (valid until the next call)."""
+        rollout, steps = self.rollout, self.config.unroll_length
+        rollout.obs[0], rollout.start[0] = rollout.obs[-1], rollout.start[-1]
+        rollout.memory = tuple(torch.cat(parts) for parts in zip(*self.memories, strict=True))
+        for t in range(steps + 1):
+            if t < steps:
+                rollout.version[t] = learner.accumulator.model_version()
+            for i in range(len(self.batches)):
+                if t > 0:
+                    self._receive(i, t)
+                if t < steps:
+                    with self.clock("acting"):
+                        self._act(i, t)
+                learner.poll_while_acting()
+        self._add_moments(learner)
+        return rollout
+
+    def _act(self, i: int, t: int) -> None:
+        """Chooses the actions of batch `i` at step `t` and starts its physics."""
+        rows, rollout = self.batches[i], self.rollout
+        mean, self.memories[i] = self.policy.act(
+            rollout.obs[t, rows], rollout.start[t, rows], self.memories[i]
+        )
+        noise = torch.randn(mean.shape, generator=self.generator).to(mean.device)
+        action = mean + noise * self.policy.log_std.exp()
+        rollout.action[t, rows] = action
+        rollout.log_prob[t, rows] = log_prob_of_noise(noise, self.policy.log_std)
+        self.futures[i] = self.pool.step(i, action.cpu().numpy())
+
+    def _receive(self, i: int, t: int) -> None:
+        """Waits for batch `i` and stores what its step `t - 1` led to."""
+        future, rows, rollout = self.futures[i], self.batches[i], self.rollout
+        assert future is not None
+        with self.clock("waiting"):
+            result = future.result()
+        self.futures[i] = None
+        with self.clock("acting"):
+            rollout.obs[t, rows] = torch.from_numpy(result.obs)
+            rollout.start[t, rows] = torch.from_numpy(result.terminated | result.truncated)
+            rollout.reward[t - 1, rows] = torch.from_numpy(result.reward)
+            rollout.terminated[t - 1, rows] = torch.from_numpy(result.terminated)
+            rollout.truncated[t - 1, rows] = torch.from_numpy(result.truncated)
+            if result.truncated.any():
+                rollout.final_obs[t - 1, rows] = torch.from_numpy(result.final_obs)
+            self._add_statistics(result)
+
+    def _add_statistics(self, result: StepResult) -> None:
+        """Adds what the group logs of one step of one actor batch."""
+        done = result.terminated | result.truncated
+        add = self.sums.add
+        add("steps", len(done))
+        add("reward_terms", result.reward_terms * len(done))
+        add("lin_vel_error", float(result.lin_vel_error.sum()))
+        add("yaw_rate_error", float(result.yaw_rate_error.sum()))
+        if done.any():
+            add("episodes", int(done.sum()))
+            add("falls", int((result.terminated & ~result.bad).sum()))
+            add("timeouts", int(result.truncated.sum()))
+            add("blowups", int(result.bad.sum()))
+            add("episode_return", float(result.episode_return[done].sum()))
+            add("episode_length", float(result.episode_length[done].sum()))
+
+    def _add_moments(self, learner: Learner) -> None:
+        self.sums.add("obs_moments", self.policy.normalizer.moments(self.rollout.obs[:-1]).cpu().numpy())
+        lag = learner.accumulator.model_version() - self.rollout.version.double().mean()
+        self.sums.add("policy_lag", float(lag) * self.config.sequences)
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything that `collect` depends on, between two rollouts."""
+        return {
+            "envs": [self.pool.state_dict(i) for i in range(len(self.batches))],
+            "obs": self.rollout.obs[-1].clone(),
+            "start": self.rollout.start[-1].clone(),
+            "memories": [list(memory) for memory in self.memories],
+            "generator": self.generator.get_state(),
+            "sums": self.sums.state_dict(),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for i, env_state in enumerate(state["envs"]):
+            self.pool.load_state_dict(i, {k: np.asarray(v) for k, v in env_state.items()})
+        self.rollout.obs[-1] = state["obs"]
+        self.rollout.start[-1] = state["start"]
+        self.memories = [tuple(memory) for memory in state["memories"]]
+        self.generator.set_state(state["generator"])
+        self.sums.load_state_dict(state["sums"])

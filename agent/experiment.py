@@ -1,0 +1,137 @@
+"""Train: `python -m agent.experiment [key=value ...]`, one process for each peer.
+
+Without `connect=IP:PORT` a broker is embedded and the peer trains alone, though others may join it. The keys are explained in
+`conf/config.yaml`; the loop is in `agent.peer`.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.core.global_hydra import GlobalHydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+import moolib
+from agent.checkpoint import CheckpointError
+from agent.config import Config, ConfigError, from_omegaconf
+from agent.journal import published_run_here
+from agent.peer import Peer
+from agent.record import LogError
+from agent.scenario import from_config
+from agent.status import Status
+
+CONF = Path(__file__).resolve().parent.parent / "conf"
+EXPECTED_ERRORS = (ConfigError, CheckpointError, LogError, moolib.RpcError, OSError)
+
+
+def check_overrides(overrides: list[str]) -> None:
+    """Stops with one line where Hydra would explain a wrong key or group over many.
+
+    Raises:
+        SystemExit: with status 2.
+    """
+    try:
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            hydra.compose("config", overrides)
+    except (HydraException, OmegaConfBaseException) as error:
+        stop(" ".join(line.strip() for line in str(error).splitlines()[:2]))
+    finally:
+        GlobalHydra.instance().clear()
+
+
+def stop(message: str, status: int = 2) -> None:
+    """Ends the process with one line on stderr."""
+    print(f"herd: {message}", file=sys.stderr)
+    raise SystemExit(status)
+
+
+def start_rpc(config: Config, status: Status) -> tuple[moolib.Rpc, moolib.Broker | None]:
+    """Connects to the broker, or to one embedded here; returns it too, since it lives as long as somebody holds it."""
+    rpc, broker = moolib.Rpc(key_file=config.key_file), None
+    address = config.connect
+    if address is None:
+        broker = moolib.Broker(moolib.Rpc(key_file=config.key_file))
+        address = broker.listen("127.0.0.1:0")
+        status.say(
+            f"broker embedded; to add peers: python -m agent.experiment connect={address} "
+            f"project={config.project} group={config.group}"
+        )
+    rpc.set_name(config.local_name)
+    rpc.connect(address)
+    return rpc, broker
+
+
+def run(config: Config) -> None:
+    """Trains one peer from start to end."""
+    Path(config.localdir).mkdir(parents=True, exist_ok=True)
+    with Status(f"{config.project}/{config.group}", config.total_steps) as status:
+        rpc, broker = start_rpc(config, status)
+        peer = Peer(config, rpc, status)
+        _stop_on_signals(peer)
+        status.say(
+            f"training {config.env['name']} with {config.algorithm.name}: {config.sequences} robots here, "
+            f"logs in {config.localdir}/logs.tsv"
+        )
+        try:
+            peer.train()
+        finally:
+            peer.close()
+        del broker
+    say_goodbye(config, peer, status)
+
+
+def _stop_on_signals(peer: Peer) -> None:
+    """The first Ctrl-C or SIGTERM lets the peer finish its rollout and save; a second one ends it at once."""
+
+    def handle(number: int, _frame: object) -> None:
+        peer.stop = True
+        signal.signal(number, signal.SIG_DFL)
+
+    signal.signal(signal.SIGINT, handle)
+    signal.signal(signal.SIGTERM, handle)
+
+
+def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
+    """What was reached and what to type next."""
+    progress = peer.learner.progress
+    reason = "reached total_steps" if peer.learner.finished else "stopped"
+    status.say(
+        f"{reason}: {progress.step:,} policy steps, {progress.updates:,} updates in {progress.seconds:.0f} s"
+    )
+    published = from_config(config.scenario)
+    if published is not None and progress.seconds > 0 and progress.step > 0:
+        time_here = published_run_here(published, progress.step / progress.seconds)
+        status.say(
+            f"{config.scenario.name}: its {published.samples:,} policy steps would take {time_here.m_as('hour'):.1f} h "
+            f"at this run's rate, against {published.training_time:~P} as published"
+        )
+    status.say(f"checkpoint: {peer.checkpoint_path}")
+    status.say(f"next: python plot.py {config.localdir}/logs.tsv")
+    if not peer.learner.finished:
+        status.say(f"to go on: the same command with savedir={config.savedir} local_name={config.local_name}")
+
+
+@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+def hydra_main(composed: DictConfig) -> None:
+    try:
+        run(from_omegaconf(composed))
+    except EXPECTED_ERRORS as error:
+        stop(" ".join(str(error).split()), status=1 if not isinstance(error, ConfigError) else 2)
+
+
+def main() -> None:
+    logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
+    overrides = [argument for argument in sys.argv[1:] if "=" in argument]
+    if not {"-m", "--multirun"} & set(sys.argv):
+        check_overrides(overrides)
+    hydra_main()
+
+
+if __name__ == "__main__":
+    main()

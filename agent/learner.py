@@ -1,0 +1,220 @@
+"""A peer's half of the shared model: contributes gradients, applies the group's updates, hands its state to joiners.
+
+The replicas stay bit for bit equal because `_apply_update` computes everything that it changes (parameters, learning rate,
+normaliser, counters) from quantities that the group has reduced, and in the same order on every peer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+import moolib
+from agent.clock import Clock
+from agent.config import Config, ConfigError
+from agent.group_sums import GroupSums
+from agent.model import Policy
+from agent.schedule import next_learning_rate
+
+
+@dataclass
+class Progress:
+    """Counters of the group; part of every checkpoint and of what joiners receive.
+
+    step: policy steps of all peers; updates: optimizer steps; transitions: those that went into updates, each counted once
+    whatever the number of epochs; seconds: of training, over all restarts; dropped: updates left out for a gradient that was
+    not finite; learning_rate: of the last update.
+    """
+
+    step: int = 0
+    updates: int = 0
+    transitions: float = 0.0
+    seconds: float = 0.0
+    dropped: int = 0
+    learning_rate: float = 0.0
+
+
+@dataclass
+class Update:
+    """What one optimizer step was made of: the group's sums and the reduction's own counts."""
+
+    sums: dict[str, Tensor]
+    batch_size: int
+    num_gradients: int
+    num_skipped: int
+    grad_norm: float
+
+
+def shared_settings(config: Config) -> dict[str, Any]:
+    """The settings that change the model, so that all peers of a group must agree on them."""
+    return {
+        "algorithm": asdict(config.algorithm),
+        "model": asdict(config.model),
+        "virtual_batch_size": config.virtual_batch_size,
+        "unroll_length": config.unroll_length,
+        "env.name": config.env.get("name"),
+    }
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
+    """`key=ours (theirs)` for each leaf that differs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = sorted(ours.keys() | theirs.keys())
+        return [
+            line
+            for key in keys
+            for line in differences(ours.get(key), theirs.get(key), f"{path}.{key}" if path else key)
+        ]
+    return [] if ours == theirs else [f"{path}={ours} (there: {theirs})"]
+
+
+class Learner:
+    """The model, its optimizer, and the accumulator that shares them with the group."""
+
+    PATIENCE = 0.05  # s between two looks at the stop signal while waiting for the group
+
+    def __init__(
+        self,
+        config: Config,
+        policy: Policy,
+        group: moolib.Group,
+        sums: GroupSums,
+        clock: Clock,
+        should_stop: Callable[[], bool],
+    ) -> None:
+        self.config, self.policy, self.group, self.sums, self.clock = config, policy, group, sums, clock
+        self.should_stop = should_stop
+        optimizer = config.algorithm.optimizer
+        self.parameters = [p for p in policy.parameters() if p.requires_grad]
+        self.optimizer = torch.optim.Adam(
+            self.parameters,
+            lr=optimizer.learning_rate,
+            betas=(optimizer.beta_1, optimizer.beta_2),
+            eps=optimizer.epsilon,
+            fused=True,
+        )
+        self.accumulator = moolib.Accumulator(
+            "model", [*self.parameters, sums.parameter], list(policy.buffers()), group=group
+        )
+        self.accumulator.set_virtual_batch_size(config.virtual_batch_size)
+        self.progress = Progress(learning_rate=optimizer.learning_rate)
+        self.updates: list[Update] = []  # since somebody last took them, for the log
+
+    # ------------------------------------------------------------------ the group
+
+    def poll(self) -> None:
+        """Keeps up with the group: membership, state asked for or received, and an update that is ready."""
+        self.group.update()
+        self.accumulator.update()
+        if self.accumulator.wants_state():
+            self.accumulator.set_state(self.state_dict())
+        if self.accumulator.has_new_state():
+            self._take_over(self.accumulator.state())
+        if self.accumulator.has_gradients():
+            with self.clock("learning"):
+                self._apply_update()
+
+    def poll_while_acting(self) -> None:
+        """As `poll`, and tells a group that waits for our gradient to go on without one."""
+        self.poll()
+        if self.accumulator.wants_gradients():
+            self.accumulator.skip_gradients()
+
+    @property
+    def finished(self) -> bool:
+        return self.progress.step >= self.config.total_steps
+
+    def _take_over(self, state: dict[str, Any]) -> None:
+        self.check_settings(state["settings"], f"the group {self.config.train_id}")
+        self.load_state_dict(state)
+
+    def check_settings(self, theirs: dict[str, Any], where: str) -> None:
+        """Raises ConfigError unless our settings of the model are those of a checkpoint or group."""
+        different = differences(shared_settings(self.config), theirs)
+        if different:
+            raise ConfigError(f"{where} has other settings than ours: {'; '.join(different)}")
+
+    # ------------------------------------------------------------------ learning
+
+    def wait_until_wanted(self) -> bool:
+        """Waits until the group takes a contribution from us; False if there is nothing more to contribute to."""
+        while not (self.finished or self.should_stop()):
+            self.poll()
+            if self.accumulator.wants_gradients():
+                return True
+            with self.clock("reducing"):
+                self.accumulator.wait(self.PATIENCE)
+        return False
+
+    def contribute(self, loss: Tensor, sequences: int) -> None:
+        """Adds the gradient of `loss`, over so many sequences, and the pending sums to the group's next update."""
+        loss.backward()
+        self.sums.attach()
+        self.accumulator.reduce_gradients(sequences)
+
+    def _apply_update(self) -> None:
+        """One optimizer step with the reduced gradient: the same, bit for bit, on every peer."""
+        stats = self.accumulator.get_gradient_stats()
+        sums = self.sums.read(stats["num_gradients"])
+        config, progress = self.config.algorithm, self.progress
+        norm = clip_gradients(self.parameters, config.grad_norm_clipping)
+        progress.updates += 1
+        if math.isfinite(norm):
+            kl = float(sums["metrics"][3]) / stats["num_gradients"]
+            progress.learning_rate = next_learning_rate(
+                config.optimizer, progress.learning_rate, progress.updates, kl
+            )
+            for param_group in self.optimizer.param_groups:
+                param_group["lr"] = progress.learning_rate
+            self.optimizer.step()
+        else:
+            progress.dropped += 1
+        self._update_normalizer(sums["obs_moments"])
+        progress.step += round(float(sums["steps"]))
+        progress.transitions += stats["batch_size"] * self.config.unroll_length / config.epochs
+        self.updates.append(
+            Update(sums, stats["batch_size"], stats["num_gradients"], stats["num_skipped"], norm)
+        )
+        self.accumulator.zero_gradients()
+
+    def _update_normalizer(self, moments: Tensor) -> None:
+        model = self.config.model
+        if model.normalize_observations and torch.isfinite(moments).all():
+            self.policy.normalizer.add(moments)
+            if self.progress.updates % model.normalizer_interval == 0:
+                self.policy.normalizer.fold()
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a joiner needs beside parameters and buffers."""
+        return {
+            "optimizer": self.optimizer.state_dict(),
+            "progress": asdict(self.progress),
+            "settings": shared_settings(self.config),
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.optimizer.load_state_dict(state["optimizer"])
+        self.progress = Progress(**state["progress"])
+
+
+@torch.no_grad()
+def clip_gradients(parameters: list[nn.Parameter], max_norm: float) -> float:
+    """Scales the gradients in place to a norm of at most `max_norm` and returns the norm they had.
+
+    The norm is kept to six significant digits: the order of a floating-point sum depends on a machine's vector width and
+    number of threads, and the replicas must agree on the scale.
+    """
+    squares = [p.grad.double().square().sum() for p in parameters if p.grad is not None]
+    norm = float(f"{math.sqrt(float(torch.stack(squares).sum())):.6g}") if squares else 0.0
+    if norm > max_norm:
+        for p in parameters:
+            if p.grad is not None:
+                p.grad.mul_(max_norm / norm)
+    return norm

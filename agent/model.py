@@ -1,0 +1,187 @@
+"""Policies: a Gaussian actor and a critic, as perceptrons or on an LSTM, behind one observation normaliser.
+
+Both models answer the same two questions, with time first (`T`), then sequences (`B`):
+
+- `act(obs [B, D], start [B], memory)`: the mean action `[B, A]` and the next memory, when stepping robots;
+- `unroll(obs [T, B, D], start [T, B], memory)`: means `[T, B, A]`, values `[T, B]` and the memory *after* each step, when
+  learning. `value(obs [N, D], memory)` is the value of one more observation that follows such a memory: the last one of an
+  episode that was cut by a time-out.
+
+`start[t, b]` says that `obs[t, b]` is the first of an episode, so the memory before it is forgotten. A memory is a tuple of
+tensors, empty for the perceptrons.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor, nn
+
+from agent.config import ModelConfig
+
+Memory = tuple[Tensor, ...]
+
+
+class Mirror(Protocol):
+    """Left-right mirror image of the robot: `mirrored = x[..., index] * sign`."""
+
+    obs_index: object
+    obs_sign: object
+    action_index: object
+    action_sign: object
+
+
+class Normalizer(nn.Module):
+    """Observations to mean 0 and variance 1, by moments that all peers of a group agree on.
+
+    `pending` holds the sums (count, x, x²) of reduced batches that `fold()` has not yet merged; both change only by
+    quantities that the group has reduced, so the replicas stay equal.
+    """
+
+    MAX_DEVIATIONS = 10.0  # normalised observations are clipped here, as in CleanRL and rsl_rl's predecessors
+
+    def __init__(self, size: int) -> None:
+        super().__init__()
+        self.register_buffer("count", torch.zeros((), dtype=torch.float64))
+        self.register_buffer("sum", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("square_sum", torch.zeros(size, dtype=torch.float64))
+        self.register_buffer("mean", torch.zeros(size))
+        self.register_buffer("inverse_std", torch.ones(size))
+
+    def forward(self, obs: Tensor) -> Tensor:
+        normal = (obs - self.mean) * self.inverse_std
+        return normal.clamp(-self.MAX_DEVIATIONS, self.MAX_DEVIATIONS)
+
+    @staticmethod
+    def moments(obs: Tensor) -> Tensor:
+        """Count, mean and mean square of `[..., D]` observations as one float32 vector `[1 + 2 D]` of sums."""
+        flat = obs.reshape(-1, obs.shape[-1])
+        return torch.cat([flat.new_tensor([float(len(flat))]), flat.sum(0), flat.square().sum(0)])
+
+    def add(self, moments: Tensor) -> None:
+        """Adds reduced moments `[1 + 2 D]`; `forward` uses them after the next `fold()`."""
+        size = len(self.mean)
+        moments = moments.double()
+        self.count += moments[0]
+        self.sum += moments[1 : 1 + size]
+        self.square_sum += moments[1 + size :]
+
+    def fold(self) -> None:
+        """Takes the moments added so far into use."""
+        if self.count > 0:
+            mean = self.sum / self.count
+            variance = (self.square_sum / self.count - mean.square()).clamp(min=0)
+            self.mean.copy_(mean)
+            self.inverse_std.copy_((variance + 1e-4).rsqrt())  # 1e-4: a constant observation stays finite
+
+
+def _perceptron(sizes: Sequence[int], out: int | None, gain: float = 1.0) -> nn.Sequential:
+    """ELU layers with orthogonal weights (gain √2), then a linear one of the given gain where `out` is given."""
+    layers: list[nn.Module] = []
+    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+        layers += [_orthogonal(nn.Linear(before, after), math.sqrt(2)), nn.ELU()]
+    if out is not None:
+        layers.append(_orthogonal(nn.Linear(sizes[-1], out), gain))
+    return nn.Sequential(*layers)
+
+
+def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
+    nn.init.orthogonal_(layer.weight, gain)
+    nn.init.zeros_(layer.bias)
+    return layer
+
+
+class Policy(nn.Module):
+    """What both models share: the normaliser and the actions' standard deviations, one for each joint."""
+
+    def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig) -> None:
+        super().__init__()
+        self.normalizer = Normalizer(obs_dim)
+        self.log_std = nn.Parameter(torch.full((action_dim,), math.log(config.initial_std)))
+
+    def initial_memory(self, batch_size: int) -> Memory:
+        return ()
+
+    def act(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        raise NotImplementedError
+
+    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+        raise NotImplementedError
+
+    def value(self, obs: Tensor, memory: Memory) -> Tensor:
+        raise NotImplementedError
+
+
+class PerceptronPolicy(Policy):
+    """Separate actor and critic; the actor may be averaged with its mirror image so that the gait cannot limp."""
+
+    def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig, mirror: Mirror | None) -> None:
+        super().__init__(obs_dim, action_dim, config)
+        sizes = [obs_dim, *config.hidden_sizes]
+        self.actor = _perceptron(sizes, action_dim, gain=0.01)
+        self.critic = _perceptron(sizes, 1)
+        self.mirror = config.mirror and mirror is not None
+        if self.mirror:
+            for name in ("obs_index", "obs_sign", "action_index", "action_sign"):
+                self.register_buffer(name, torch.as_tensor(getattr(mirror, name)), persistent=False)
+
+    def act(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        return self._mean(obs), memory
+
+    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+        return self._mean(obs), self.value(obs, memory), memory
+
+    def value(self, obs: Tensor, memory: Memory) -> Tensor:
+        return self.critic(self.normalizer(obs)).squeeze(-1)
+
+    def _mean(self, obs: Tensor) -> Tensor:
+        if not self.mirror:
+            return self.actor(self.normalizer(obs))
+        mirrored = obs[..., self.obs_index] * self.obs_sign
+        here, there = self.actor(self.normalizer(torch.stack([obs, mirrored])))
+        return 0.5 * (here + there[..., self.action_index] * self.action_sign)
+
+
+class RecurrentPolicy(Policy):
+    """Actor and critic heads on one LSTM."""
+
+    def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig) -> None:
+        super().__init__(obs_dim, action_dim, config)
+        *encoder, hidden = config.hidden_sizes
+        self.encoder = _perceptron([obs_dim, *encoder], None)
+        self.core = nn.LSTMCell(([obs_dim, *encoder])[-1], hidden)
+        self.actor = _perceptron([hidden], action_dim, gain=0.01)
+        self.critic = _perceptron([hidden], 1)
+
+    def initial_memory(self, batch_size: int) -> Memory:
+        zeros = torch.zeros(batch_size, self.core.hidden_size, device=self.log_std.device)
+        return (zeros, zeros.clone())
+
+    def act(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        memory = self._step(self.encoder(self.normalizer(obs)), start, memory)
+        return self.actor(memory[0]), memory
+
+    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+        steps = []
+        for x, begins in zip(self.encoder(self.normalizer(obs)), start, strict=True):
+            memory = self._step(x, begins, memory)
+            steps.append(memory)
+        hidden, cell = (torch.stack(parts) for parts in zip(*steps, strict=True))
+        return self.actor(hidden), self.critic(hidden).squeeze(-1), (hidden, cell)
+
+    def value(self, obs: Tensor, memory: Memory) -> Tensor:
+        hidden, _ = self.core(self.encoder(self.normalizer(obs)), memory)
+        return self.critic(hidden).squeeze(-1)
+
+    def _step(self, x: Tensor, start: Tensor, memory: Memory) -> Memory:
+        keep = (~start).to(x.dtype).unsqueeze(-1)
+        return self.core(x, tuple(part * keep for part in memory))
+
+
+def make_policy(config: ModelConfig, obs_dim: int, action_dim: int, mirror: Mirror | None) -> Policy:
+    if config.name == "lstm":
+        return RecurrentPolicy(obs_dim, action_dim, config)
+    return PerceptronPolicy(obs_dim, action_dim, config, mirror)

@@ -1,0 +1,217 @@
+"""One peer of a training run: its robots, its replica of the model, its files, and the loop over them.
+
+The loop is: act for one rollout, turn it into minibatches, contribute the gradient of each to the group. The group's updates
+are applied whenever they arrive, also while acting (`Learner.poll`). A peer leaves only between two rollouts, so that what it
+writes when it stops is all that it needs to go on.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import moolib
+from agent import algorithms, checkpoint
+from agent.actors import Actors
+from agent.clock import Clock
+from agent.columns import columns
+from agent.config import Config, ConfigError
+from agent.group_sums import GroupSums
+from agent.journal import Journal, group_sums_sizes
+from agent.learner import Learner
+from agent.loss import make_loss
+from agent.model import make_policy
+from agent.record import Logs, TsvLog, WandbLog, symlink, write_metadata
+from agent.rollout import Rollout
+from agent.status import Status
+from envs import make_pool
+
+
+class Peer:
+    """Everything of one process; `train()` runs until the end, or until `stop` is set."""
+
+    def __init__(self, config: Config, rpc: moolib.Rpc, status: Status) -> None:
+        self.config, self.status, self.stop = config, status, False
+        self.savedir, self.localdir = Path(config.savedir), Path(config.localdir)
+        self.checkpoint_path = self.savedir / "checkpoint.safetensors"
+        seeds = self._seeds()
+        torch.manual_seed(int(seeds[0]))
+        if config.learner_threads:
+            torch.set_num_threads(config.learner_threads)
+        self.pool = make_pool(
+            config.env_config,
+            config.actor_batch_size,
+            config.num_actor_batches,
+            seed=int(seeds[1]),
+            num_threads=config.physics_threads,
+        )
+        policy = make_policy(config.model, self.pool.obs_dim, self.pool.action_dim, self.pool.mirror)
+        policy.to(config.device)
+        self.group = moolib.Group(rpc, config.train_id)
+        self.group.set_timeout(config.group_timeout)
+        self.clock = Clock()
+        sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
+        self.learner = Learner(config, policy, self.group, sums, self.clock, lambda: self.stop)
+        self.loss = make_loss(config, policy)
+        self.generator = torch.Generator().manual_seed(int(seeds[2]))
+        self.actors = Actors(config, self.pool, policy, sums, self.clock, self.generator)
+        self.wandb_id: str | None = None
+        self.checkpoint_at = self.history_at = 0.0
+        self._resume()
+        self.journal = Journal(config, self.pool, self.learner, self.clock)
+        self.logs = self._open_logs()
+
+    def _seeds(self) -> np.ndarray:
+        """Seeds of model, robots and actions. Peers of a group differ by their names; alone, only `seed` counts."""
+        entropy = [self.config.seed]
+        if self.config.connect is not None:
+            entropy.append(zlib.crc32(self.config.local_name.encode()))
+        return np.random.SeedSequence(entropy).generate_state(3)
+
+    # ------------------------------------------------------------------ files
+
+    def _open_logs(self) -> Logs:
+        config = asdict(self.config)
+        write_metadata(self.localdir / "meta.json", config, peer=self.config.local_name)
+        tsv = TsvLog(self.localdir / "logs.tsv", columns(self.pool.reward_names))
+        symlink(self.savedir, "latest")
+        symlink(self.localdir / "logs.tsv", "logs.tsv")
+        if not self.config.wandb:
+            return Logs([tsv])
+        last = tsv.last_row()
+        wandb = WandbLog(
+            project=self.config.project,
+            name=self.config.local_name,
+            config=config,
+            directory=self.localdir,
+            entity=self.config.entity,
+            group=self.config.group,
+            run_id=self.wandb_id,
+            last_step=float(last["step"]) if last else -1,
+        )
+        self.wandb_id = wandb.run_id
+        return Logs([tsv, wandb])
+
+    def _resume(self) -> None:
+        """Goes on from the group's checkpoint, if there is one; from our own robots' states if we wrote it."""
+        if not self.checkpoint_path.exists():
+            return
+        saved = checkpoint.load(self.checkpoint_path)
+        self.learner.check_settings(saved["learner"]["settings"], str(self.checkpoint_path))
+        self.learner.policy.load_state_dict(saved["policy"])
+        self.learner.load_state_dict(saved["learner"])
+        self.learner.accumulator.set_model_version(saved["model_version"])
+        ours = saved["writer"]
+        if ours["local_name"] == self.config.local_name:
+            self.wandb_id = ours["wandb_id"]
+            if ours["actors"] is not None and ours["robots"] == self._robots():
+                self.actors.load_state_dict(ours["actors"])
+        self.checkpoint_at = self.history_at = self.learner.progress.seconds
+        self.status.say(f"resuming from {self.checkpoint_path} at step {self.learner.progress.step:,}")
+
+    def _robots(self) -> dict[str, Any]:
+        """What the saved states of the robots depend on."""
+        c = self.config
+        return {"env": c.env, "sizes": [c.actor_batch_size, c.num_actor_batches], "seed": c.seed}
+
+    def save(self, path: Path | None = None) -> None:
+        """Writes the group's checkpoint; between two rollouts it includes our robots, so that resuming is exact."""
+        checkpoint.save(
+            path or self.checkpoint_path,
+            {
+                "model_version": self.learner.accumulator.model_version(),
+                "policy": self.learner.policy.state_dict(),
+                "learner": self.learner.state_dict(),
+                "config": asdict(self.config),
+                "writer": {
+                    "local_name": self.config.local_name,
+                    "wandb_id": self.wandb_id,
+                    "robots": self._robots(),
+                    "actors": self.actors.state_dict(),
+                },
+            },
+        )
+
+    def _save_when_due(self) -> None:
+        seconds = self.learner.progress.seconds
+        if not self.learner.accumulator.is_leader():
+            return
+        if seconds - self.checkpoint_at >= self.config.checkpoint_interval:
+            self.checkpoint_at = seconds
+            self.save()
+        if seconds - self.history_at >= self.config.checkpoint_history_interval:
+            self.history_at = seconds
+            self.save(checkpoint.history(self.checkpoint_path, self.learner.progress.updates))
+
+    # ------------------------------------------------------------------ training
+
+    def train(self) -> None:
+        """Trains until `total_steps` or `stop`; the leader leaves a checkpoint behind.
+
+        Raises:
+            ConfigError: no broker or group was found in time, or the group trains with other settings.
+        """
+        self._join()
+        warm_until = time.monotonic() + self.config.warmup
+        was_leader, now = False, time.monotonic()
+        while not (self.stop or self.learner.finished):
+            rollout = self.actors.collect(self.learner)
+            if time.monotonic() >= warm_until:
+                self._learn(rollout)
+            now, before = time.monotonic(), now
+            self.learner.progress.seconds += now - before
+            is_leader = self.learner.accumulator.is_leader()
+            if is_leader and not was_leader:
+                number = len(list(self.savedir.glob("leader-*")))
+                symlink(self.localdir, self.savedir / f"leader-{number:03d}")
+            was_leader = is_leader
+            self._log_when_due()
+            self._save_when_due()
+        self._log_when_due(at_once=True)
+        if self.learner.accumulator.is_leader() or not self.checkpoint_path.exists():
+            self.save()
+
+    def _join(self) -> None:
+        """Waits until we have a group and a model."""
+        give_up = time.monotonic() + self.config.connect_timeout
+        while not (self.learner.accumulator.connected() or self.stop):
+            self.learner.poll()
+            self.learner.accumulator.wait(0.05)
+            if time.monotonic() > give_up:
+                raise ConfigError(
+                    f"connect={self.config.connect}: no broker answered within {self.config.connect_timeout:g} s; "
+                    "start one with: python -m moolib.broker"
+                )
+
+    def _learn(self, rollout: Rollout) -> None:
+        """Contributes the gradients of one rollout, minibatch by minibatch."""
+        with self.clock("learning"):
+            batch = algorithms.prepare(self.learner.policy, rollout, self.config.algorithm)
+            parts = algorithms.minibatches(
+                batch, self.config.batch_size, self.config.algorithm.epochs, self.generator
+            )
+        for minibatch in parts:
+            if not self.learner.wait_until_wanted():
+                return
+            with self.clock("learning"):
+                value, metrics = self.loss(minibatch)
+                self.learner.sums.add("metrics", metrics.cpu().numpy())
+                self.learner.contribute(value, self.config.batch_size)
+        self.learner.wait_until_wanted()  # our last contribution has become an update: act with it
+
+    def _log_when_due(self, at_once: bool = False) -> None:
+        if at_once or self.journal.age >= self.config.log_interval:
+            row = self.journal.row()
+            self.logs.write(row)
+            self.status.show(row)
+
+    def close(self) -> None:
+        """Leaves the group and closes files and threads."""
+        self.logs.close()
+        self.pool.close()

@@ -1,0 +1,1 @@
+"""Hydra configuration tree: `config.yaml` and its groups `env`, `algorithm`, `model`, `scenario`."""
