@@ -1,0 +1,232 @@
+"""Gloo process groups that live for one membership epoch: the data plane's only door to ``torch.distributed``.
+
+A group is formed from a `Rendezvous` (gloo's store: a few hundred bytes of addresses per member, carried by whoever made
+it) and is used by one control thread. Gloo cannot abort an operation: one that will never finish blocks its group, also
+its destruction, until gloo's own time-out. So every wait is cut into short slices between which we look whether the
+epoch is `over`; when it is, `EpochOver` is raised and the group, with the tensors that gloo may still write to, goes
+to a reaper thread. Those tensors must not be used again.
+
+`ProcessGroupGloo` as a bare class is semi-public, so it is used in this module alone.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import threading
+import time
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import torch
+from torch.distributed import ProcessGroupGloo, Store
+
+SLICE = timedelta(milliseconds=10)  # how often a wait looks whether the epoch is over
+SLICE_OVER = "Operation timed out!"  # gloo's words for "the slice is over, the operation goes on"
+REAP_INTERVAL = 0.1  # seconds between two looks at abandoned operations
+THREADS = 2  # gloo's worker threads per group; operations run one at a time
+
+
+class EpochOver(Exception):  # noqa: N818 (a signal, not an error)
+    """The membership changed: what was waited for will never come."""
+
+
+class PeerLost(RuntimeError):
+    """A connection of the group broke, or gloo's time-out passed; the message is gloo's."""
+
+
+class Rendezvous(Store):
+    """What the members of an epoch tell each other in order to connect.
+
+    Args:
+        publish: ``publish(key, value)`` brings ``value`` to `receive` of all other members.
+    """
+
+    def __init__(self, publish: Callable[[str, bytes], None]) -> None:
+        super().__init__()
+        self._publish = publish
+        self._values: dict[str, bytes] = {}
+        self._changed = threading.Condition()
+        self._closed = False
+
+    def receive(self, key: str, value: bytes) -> None:
+        """Take in what another member published."""
+        with self._changed:
+            self._values[key] = value
+            self._changed.notify_all()
+
+    def close(self) -> None:
+        """End all waiting, now and later: the epoch is over."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    # The part of torch.distributed.Store that gloo uses; called on gloo's forming thread.
+
+    def set(self, key: str, value: bytes) -> None:
+        self.receive(key, bytes(value))
+        self._publish(key, bytes(value))
+
+    def get(self, key: str) -> bytes:
+        self.wait([key])
+        return self._values[key]
+
+    def wait(self, keys: list[str], timeout: timedelta | None = None) -> None:
+        seconds = timeout.total_seconds() if timeout else None
+        with self._changed:
+            there = self._changed.wait_for(
+                lambda: self._closed or all(key in self._values for key in keys), seconds
+            )
+            if self._closed or not there:
+                raise RuntimeError("rendezvous ended")
+
+
+@functools.lru_cache(maxsize=8)
+def _device(host: str) -> Any:
+    """One listening device per local address, for the life of the process."""
+    return ProcessGroupGloo.create_device(hostname=host)
+
+
+class EpochGroup:
+    """The collective operations of one epoch. Blocking, one at a time, from one thread.
+
+    Args:
+        rendezvous: The store of this epoch.
+        rank: Our place among the members.
+        size: Number of members, at least 2.
+        host: The local address that the other members can reach; never a host name.
+        over: Tells whether the epoch is over.
+        timeout: Seconds after which gloo itself gives up an operation.
+
+    Raises:
+        EpochOver: The epoch ended before all members had connected.
+        PeerLost: Connecting failed.
+    """
+
+    def __init__(
+        self,
+        rendezvous: Rendezvous,
+        rank: int,
+        size: int,
+        host: str,
+        over: Callable[[], bool],
+        timeout: float,
+    ) -> None:
+        self.rank, self.size = rank, size
+        self._over = over
+        options = ProcessGroupGloo._Options()
+        options._devices = [_device(host)]
+        options._timeout = timedelta(seconds=timeout)
+        options._threads = THREADS
+        self._held: list[Any] = [rendezvous]  # whatever must outlive a pending operation
+        self._work: Any = None
+        self._gloo = self._connect(rendezvous, options)
+        self._held.append(self._gloo)
+
+    def all_reduce(self, tensor: torch.Tensor) -> None:
+        """Replace ``tensor`` (any shape, on the CPU) by its sum over all members: the same bits on each."""
+        self._run(self._gloo.allreduce, [tensor])
+
+    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        """The members' tensors stacked: ``[...] -> [size, ...]``."""
+        outputs = [torch.empty_like(tensor) for _ in range(self.size)]
+        self._run(self._gloo.allgather, [outputs], [tensor])
+        return torch.stack(outputs)
+
+    def send(self, tensor: torch.Tensor, to: int) -> None:
+        """Send to the member of rank ``to``, which must `receive` a tensor of this shape and type."""
+        self._run(self._gloo.send, [tensor], to, 0)
+
+    def receive(self, tensor: torch.Tensor, source: int) -> None:
+        """Fill ``tensor`` with what the member of rank ``source`` sends."""
+        self._run(self._gloo.recv, [tensor], source, 0)
+
+    def abandon(self) -> None:
+        """Give the group up; never blocks."""
+        _reaper.take(self._work, self._held)
+        self._work, self._held, self._gloo = None, [], None
+
+    def _run(self, operation: Callable[..., Any], tensors: list[Any], *arguments: Any) -> None:
+        try:
+            work = operation(tensors, *arguments)
+        except RuntimeError as error:
+            raise PeerLost(str(error)) from None
+        self._work = work
+        self._held[2:] = [tensors, arguments]
+        while True:
+            try:
+                work.wait(SLICE)
+            except RuntimeError as error:
+                if SLICE_OVER not in str(error):
+                    raise PeerLost(str(error)) from None
+                if self._over():
+                    raise EpochOver from None
+            else:
+                self._work = None
+                return
+
+    def _connect(self, rendezvous: Rendezvous, options: Any) -> Any:
+        """Connect on a thread of its own, which is left behind if the epoch ends meanwhile."""
+        result: list[Any] = []
+        done = threading.Event()
+
+        def connect() -> None:
+            try:
+                result.append(ProcessGroupGloo(rendezvous, self.rank, self.size, options))
+            except RuntimeError as error:
+                result.append(error)
+            done.set()
+
+        threading.Thread(target=connect, name="gloo-connect", daemon=True).start()
+        while not done.wait(SLICE.total_seconds()):
+            if self._over():
+                rendezvous.close()
+                raise EpochOver
+        if isinstance(result[0], RuntimeError):
+            if self._over():
+                raise EpochOver
+            raise PeerLost(str(result[0]))
+        return result[0]
+
+
+class _Reaper:
+    """Keeps abandoned groups until their last operation has ended, since dropping them earlier would block."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._abandoned: list[tuple[Any, list[Any]]] = []
+        self._thread: threading.Thread | None = None
+        atexit.register(self._leave_behind)
+
+    def take(self, work: Any, held: list[Any]) -> None:
+        with self._lock:
+            self._abandoned.append((work, held))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="gloo-reaper", daemon=True)
+                self._thread.start()
+
+    def _run(self) -> None:
+        while True:
+            with self._lock:
+                pending, ended = [], []
+                for entry in self._abandoned:
+                    work, _ = entry
+                    (ended if work is None or work.is_completed() else pending).append(entry)
+                self._abandoned = pending
+                if not pending and not ended:
+                    self._thread = None
+                    return
+            del entry, work
+            ended.clear()  # destroys the groups, outside the lock
+            time.sleep(REAP_INTERVAL)
+
+    def _leave_behind(self) -> None:
+        """At exit: one more reference to all that is pending, or the interpreter would wait for it to end."""
+        with self._lock:
+            for entry in self._abandoned:
+                ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry))
+
+
+_reaper = _Reaper()
