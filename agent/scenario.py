@@ -1,0 +1,218 @@
+"""The model of a parallel training run: what its sizes and its duration imply.
+
+`ParallelSimRunScenario` has the fields and equations of mlsysim's class of that name (importing mlsysim takes
+seconds; the tests hold the two against each other). It assumes updates of one size and knows nothing of
+resets, of the fidelity of the simulation or of other hardware.
+
+The calculator prints what follows from a run:
+
+    python -m agent.scenario robots=4096 steps_per_update=24 updates=1500 \\
+        training_time='20 min' policy_rate='50 Hz'
+    python -m agent.scenario legged_gym steps=1e8
+    python -m agent.scenario unitree_rl_gym training_time='2 hours'
+
+A first word without `=` names a published run of `conf/scenario/`; what follows it takes the place of its
+values. `steps=` asks how long that many policy steps take.
+"""
+
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import pint
+import yaml
+
+PRESETS = Path(__file__).resolve().parent.parent / "conf" / "scenario"
+EXAMPLES = {"training_time": "20 min", "policy_rate": "50 Hz"}
+
+units = pint.get_application_registry()
+
+
+class ScenarioError(ValueError):
+    """A scenario's input is unusable; the message is one line for the user."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ParallelSimRunScenario:
+    """An on-policy run: in each update every robot takes a number of policy steps.
+
+    Attributes:
+        robots: Robots that are simulated at the same time.
+        steps_per_update: Policy steps of each robot per update.
+        updates: Updates of the policy.
+        training_time: How long the run takes on the clock; an upper bound makes `throughput` a lower bound.
+        policy_rate: How often the policy acts on one robot, in the robot's time.
+    """
+
+    robots: int
+    steps_per_update: int
+    updates: int
+    training_time: pint.Quantity
+    policy_rate: pint.Quantity
+
+    def __post_init__(self) -> None:
+        for name in ("robots", "steps_per_update", "updates"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ScenarioError(f"{name}={value}: must be a whole number greater than 0")
+        _check_quantity("training_time", self.training_time, "[time]", "a time")
+        _check_quantity("policy_rate", self.policy_rate, "1/[time]", "a rate")
+
+    @property
+    def batch(self) -> int:
+        """Policy steps of all robots in one update."""
+        return self.robots * self.steps_per_update
+
+    @property
+    def samples(self) -> int:
+        """Policy steps of all robots in the whole run."""
+        return self.batch * self.updates
+
+    @property
+    def throughput(self) -> pint.Quantity:
+        """Policy steps of all robots per unit of time on the clock, 1/s."""
+        return (self.samples / self.training_time).to("1/s")
+
+    @property
+    def simulated_experience(self) -> pint.Quantity:
+        """The robots' times added up, in days."""
+        return (self.samples / self.policy_rate).to("day")
+
+    def time_for(self, steps: float) -> pint.Quantity:
+        """How long `steps` policy steps take at this throughput, in minutes."""
+        return (steps / self.throughput).to("minute")
+
+
+def _check_quantity(name: str, value: Any, dimension: str, kind: str) -> None:
+    """Raises ScenarioError unless `value` is a positive, finite quantity of this dimension."""
+    if not isinstance(value, pint.Quantity) or not value.check(dimension):
+        text = f"{value:D}" if isinstance(value, pint.Quantity) else value
+        raise ScenarioError(f"{name}={text}: must be {kind} with its unit, such as '{EXAMPLES[name]}'")
+    if not (value.magnitude > 0 and math.isfinite(value.magnitude)):
+        raise ScenarioError(f"{name}={value:D}: must be greater than 0 and finite")
+
+
+def from_settings(settings: Mapping[str, Any]) -> ParallelSimRunScenario:
+    """Builds a scenario from numbers and text, as configuration files and command lines have them.
+
+    Args:
+        settings: `robots`, `steps_per_update`, `updates` (whole numbers or their text), `training_time` and
+            `policy_rate` (text such as `"20 min"`). None counts as missing.
+
+    Raises:
+        ScenarioError: a key is missing or unknown, or a value has a wrong unit, sign or form.
+    """
+    names = [field.name for field in fields(ParallelSimRunScenario)]
+    unknown = [name for name in settings if name not in names]
+    if unknown:
+        raise ScenarioError(f"{unknown[0]}: unknown; known are {', '.join(names)}")
+    missing = [name for name in names if settings.get(name) is None]
+    if missing:
+        raise ScenarioError(f"{missing[0]} is missing; a scenario needs {', '.join(names)}")
+    parse = {"training_time": _quantity, "policy_rate": _quantity}
+    return ParallelSimRunScenario(
+        **{name: parse.get(name, _whole_number)(name, settings[name]) for name in names}
+    )
+
+
+def _whole_number(name: str, value: Any) -> int:
+    try:
+        return int(value) if isinstance(value, str) else value
+    except ValueError:
+        raise ScenarioError(f"{name}={value}: must be a whole number greater than 0") from None
+
+
+def _quantity(name: str, text: Any) -> pint.Quantity:
+    try:
+        return units.Quantity(text)
+    except Exception:  # pint raises errors of its own, of tokenize and of the arithmetic in the text
+        raise ScenarioError(f"{name}={text}: no quantity; write it as '{EXAMPLES[name]}'") from None
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The settings of a published run in `conf/scenario/`, for `from_settings`.
+
+    Raises:
+        ScenarioError: there is no such preset.
+    """
+    names = sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "none")
+    if name not in names:
+        raise ScenarioError(f"{name}: no published run; there are {', '.join(names)}")
+    settings = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    del settings["name"]
+    return settings
+
+
+def describe(scenario: ParallelSimRunScenario, steps: float | None = None) -> str:
+    """The scenario's inputs and what follows from them, one per line.
+
+    Args:
+        scenario: The run.
+        steps: Adds how long this many policy steps take.
+    """
+    lines = {
+        "robots": f"{scenario.robots:,}",
+        "steps per update": f"{scenario.steps_per_update:,}",
+        "updates": f"{scenario.updates:,}",
+        "training time": f"{scenario.training_time:~D}",
+        "policy rate": f"{scenario.policy_rate:~D}",
+        "batch": f"{scenario.batch:,} policy steps per update",
+        "samples": f"{scenario.samples:,} policy steps",
+        "throughput": f"{_round(scenario.throughput.magnitude)} policy steps/s "
+        "(a lower bound if the training time is an upper bound)",
+        "simulated experience": f"{_round(scenario.simulated_experience.magnitude)} days",
+    }
+    if steps is not None:
+        lines[f"time for {_round(steps)} steps"] = f"{_round(scenario.time_for(steps).magnitude)} min"
+    width = max(map(len, lines))
+    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
+
+
+def _round(value: float) -> str:
+    """Four significant digits, and all digits of the whole part."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """The calculator; the module's docstring has its usage. Returns the exit status."""
+    if {"-h", "--help"} & set(arguments):
+        print(__doc__)
+        return 0
+    try:
+        print(_calculate(arguments))
+    except ScenarioError as error:
+        print(f"agent.scenario: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _calculate(arguments: Sequence[str]) -> str:
+    settings: dict[str, Any] = {}
+    if arguments and "=" not in arguments[0]:
+        settings, arguments = preset(arguments[0]), arguments[1:]
+    for argument in arguments:
+        name, equals, value = argument.partition("=")
+        if not equals:
+            raise ScenarioError(f"{argument}: write settings as key=value")
+        settings[name] = value
+    steps = _steps(settings.pop("steps", None))
+    return describe(from_settings(settings), steps)
+
+
+def _steps(text: str | None) -> float | None:
+    if text is None:
+        return None
+    try:
+        steps = float(text)
+    except ValueError:
+        steps = math.nan
+    if not (steps > 0 and math.isfinite(steps)):
+        raise ScenarioError(f"steps={text}: must be a number greater than 0")
+    return steps
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
