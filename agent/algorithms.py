@@ -1,8 +1,9 @@
 """PPO and V-trace: what a rollout is turned into, and the loss of one minibatch of it.
 
-Both work on whole unrolls, cut along the sequences, so that batch sizes keep their meaning and recurrent models learn. The
-probability ratio is taken against the policy that really chose each action, so data stays usable when other peers have
-moved the model since; it only counts less once the ratio leaves PPO's clip range.
+Both work on whole unrolls, cut along the sequences, so that batch sizes keep their meaning and recurrent
+models learn. The probability ratio is taken against the policy that really chose each action, so data stays
+usable when other peers have moved the model since; it only counts less once the ratio leaves PPO's clip
+range.
 """
 
 from __future__ import annotations
@@ -76,13 +77,13 @@ def prepare(policy: Policy, rollout: Rollout, config: AlgorithmConfig) -> Miniba
 
 def minibatches(
     batch: Minibatch, batch_size: int, epochs: int, generator: torch.Generator
-) -> Iterator[tuple[int, Minibatch]]:
-    """`(epoch, minibatch)` of `batch_size` sequences each, in a new random order every epoch."""
+) -> Iterator[Minibatch]:
+    """Minibatches of `batch_size` whole unrolls each, in a new random order every epoch."""
     sequences = batch.advantage.shape[1]
-    for epoch in range(epochs):
+    for _ in range(epochs):
         order = torch.randperm(sequences, generator=generator).to(batch.advantage.device)
         for index in order.split(batch_size):
-            yield epoch, batch.select(index)
+            yield batch.select(index)
 
 
 def loss(policy: Policy, batch: Minibatch, config: AlgorithmConfig) -> tuple[Tensor, Tensor]:

@@ -1,6 +1,7 @@
 """The columns of logs.tsv, declared once: name, unit, meaning.
 
-"Group" columns are computed from what the group reduced, so all peers write the same; "local" ones are about this peer.
+"Group" columns are computed from what the group reduced, so all peers write the same; "local" ones are
+about this peer.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ TIME = (
     Column("model_version", "", "version of the shared model; grows by one with each reduction"),
     Column("peers", "", "members of the group"),
     Column("leader", "0 or 1", "whether this peer leads the group"),
+    Column("checksum", "", "CRC-32 of the parameters: equal on all peers after the same update"),
 )
 EPISODES = (
     Column("mean_episode_return", "", "group: mean return of the episodes that ended since the last row"),
@@ -37,7 +39,7 @@ LEARNING = (
     Column("learning_rate", "", "of the last update"),
     Column("grad_norm", "", "mean norm of the reduced gradient before clipping"),
     Column("action_std", "", "mean standard deviation of the actions"),
-    Column("policy_lag", "versions", "group: mean age of the policy that acted, when its rollout was complete"),
+    Column("policy_lag", "versions", "group: mean age of the policy that acted when its rollout ended"),
     Column("dropped_gradients", "", "updates left out so far because the gradient was not finite"),
 )
 BATCH_SIZES = (
@@ -49,8 +51,8 @@ BATCH_SIZES = (
     Column("num_skipped", "", "mean contributions left out of an update since the last row"),
 )
 ACCOUNTING = (
-    Column("transitions", "policy steps", "counted: transitions that went into updates, once for all epochs"),
-    Column("modeled_transitions", "policy steps", "robots x steps per update x updates, of the batch asked for"),
+    Column("transitions", "policy steps", "counted: those that went into updates, once for all epochs"),
+    Column("modeled_transitions", "policy steps", "robots x steps per update x updates, for the batch asked for"),
     Column("modeled_throughput", "1/s", "modeled transitions over training time"),
     Column("modeled_simulated_experience_days", "days", "modeled transitions over the policy rate"),
     Column("modeled_eta_minutes", "min", "the steps left over the modeled throughput"),

@@ -1,7 +1,8 @@
 """The configuration of a peer: frozen dataclasses, checked once at start.
 
-Hydra composes `conf/` and the command line; `from_omegaconf` turns the result into a `Config` or raises `ConfigError` with
-one line that names the key, its value and what is allowed. Every key is explained where its default stands, in `conf/`.
+Hydra composes `conf/` and the command line; `from_omegaconf` turns the result into a `Config` or raises
+`ConfigError` with one line that names the key, its value and what is allowed. Every key is explained where
+its default stands, in `conf/`.
 """
 
 from __future__ import annotations

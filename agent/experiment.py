@@ -1,7 +1,7 @@
 """Train: `python -m agent.experiment [key=value ...]`, one process for each peer.
 
-Without `connect=IP:PORT` a broker is embedded and the peer trains alone, though others may join it. The keys are explained in
-`conf/config.yaml`; the loop is in `agent.peer`.
+Without `connect=IP:PORT` a broker is embedded and the peer trains alone, though others may join it. The
+keys are explained in `conf/config.yaml`; the loop is in `agent.peer`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def stop(message: str, status: int = 2) -> None:
 
 
 def start_rpc(config: Config, status: Status) -> tuple[moolib.Rpc, moolib.Broker | None]:
-    """Connects to the broker, or to one embedded here; returns it too, since it lives as long as somebody holds it."""
+    """Connects to the broker, or embeds one, which lives as long as the caller holds it."""
     rpc, broker = moolib.Rpc(key_file=config.key_file), None
     address = config.connect
     if address is None:
@@ -106,9 +106,9 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
     )
     published = from_config(config.scenario)
     if published is not None and progress.seconds > 0 and progress.step > 0:
-        time_here = published_run_here(published, progress.step / progress.seconds)
+        hours = published_run_here(published, progress.step / progress.seconds).m_as("hour")
         status.say(
-            f"{config.scenario.name}: its {published.samples:,} policy steps would take {time_here.m_as('hour'):.1f} h "
+            f"{config.scenario.name}: its {published.samples:,} policy steps would take {hours:.1f} h "
             f"at this run's rate, against {published.training_time:~P} as published"
         )
     status.say(f"checkpoint: {peer.checkpoint_path}")

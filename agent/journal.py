@@ -1,8 +1,10 @@
-"""Rows of logs.tsv: what the group's updates, the run model and this peer's own clocks say about one interval."""
+"""Rows of logs.tsv, from the group's updates, the model of the run and this peer's own clocks."""
 
 from __future__ import annotations
 
 import time
+import zlib
+from collections.abc import Iterable
 from typing import Any
 
 import pint
@@ -35,6 +37,14 @@ def group_sums_sizes(obs_dim: int, num_rewards: int) -> dict[str, int]:
 def ratio(numerator: float, denominator: float) -> float:
     """numerator / denominator, or NaN where nothing was counted."""
     return numerator / denominator if denominator else NAN
+
+
+def checksum(parameters: Iterable[torch.Tensor]) -> str:
+    """CRC-32 over the bytes of the parameters, in hexadecimal digits."""
+    crc = 0
+    for parameter in parameters:
+        crc = zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy(), crc)
+    return f"{crc:08x}"
 
 
 class Journal:
@@ -88,6 +98,7 @@ class Journal:
             "model_version": learner.accumulator.model_version(),
             "peers": len(learner.group.members()),
             "leader": learner.accumulator.is_leader(),
+            "checksum": checksum(learner.parameters),
         }
 
     def _episodes(self, totals: dict[str, torch.Tensor]) -> dict[str, Any]:

@@ -1,7 +1,9 @@
-"""A peer's half of the shared model: contributes gradients, applies the group's updates, hands its state to joiners.
+"""A peer's half of the shared model: contributes gradients, applies the group's updates, hands its state to
+joiners.
 
-The replicas stay bit for bit equal because `_apply_update` computes everything that it changes (parameters, learning rate,
-normaliser, counters) from quantities that the group has reduced, and in the same order on every peer.
+The replicas stay bit for bit equal because `_apply_update` computes everything that it changes (parameters,
+learning rate, normaliser, counters) from quantities that the group has reduced, and in the same order on
+every peer.
 """
 
 from __future__ import annotations
@@ -26,9 +28,9 @@ from agent.schedule import next_learning_rate
 class Progress:
     """Counters of the group; part of every checkpoint and of what joiners receive.
 
-    step: policy steps of all peers; updates: optimizer steps; transitions: those that went into updates, each counted once
-    whatever the number of epochs; seconds: of training, over all restarts; dropped: updates left out for a gradient that was
-    not finite; learning_rate: of the last update.
+    step: policy steps of all peers; updates: optimizer steps; transitions: those that went into updates,
+    each counted once whatever the number of epochs; seconds: of training, over all restarts; dropped:
+    updates left out for a gradient that was not finite; learning_rate: of the last update.
     """
 
     step: int = 0
@@ -142,7 +144,7 @@ class Learner:
     # ------------------------------------------------------------------ learning
 
     def wait_until_wanted(self) -> bool:
-        """Waits until the group takes a contribution from us; False if there is nothing more to contribute to."""
+        """Waits until the group wants a contribution from us; False if training ends instead."""
         while not (self.finished or self.should_stop()):
             self.poll()
             if self.accumulator.wants_gradients():
@@ -152,7 +154,7 @@ class Learner:
         return False
 
     def contribute(self, loss: Tensor, sequences: int) -> None:
-        """Adds the gradient of `loss`, over so many sequences, and the pending sums to the group's next update."""
+        """Adds the gradient of `loss` and the pending sums to the group's next update."""
         loss.backward()
         self.sums.attach()
         self.accumulator.reduce_gradients(sequences)
@@ -208,8 +210,8 @@ class Learner:
 def clip_gradients(parameters: list[nn.Parameter], max_norm: float) -> float:
     """Scales the gradients in place to a norm of at most `max_norm` and returns the norm they had.
 
-    The norm is kept to six significant digits: the order of a floating-point sum depends on a machine's vector width and
-    number of threads, and the replicas must agree on the scale.
+    The norm is kept to six significant digits: the order of a floating-point sum depends on a machine's
+    vector width and number of threads, and the replicas must agree on the scale.
     """
     squares = [p.grad.double().square().sum() for p in parameters if p.grad is not None]
     norm = float(f"{math.sqrt(float(torch.stack(squares).sum())):.6g}") if squares else 0.0

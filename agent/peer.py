@@ -1,8 +1,8 @@
 """One peer of a training run: its robots, its replica of the model, its files, and the loop over them.
 
-The loop is: act for one rollout, turn it into minibatches, contribute the gradient of each to the group. The group's updates
-are applied whenever they arrive, also while acting (`Learner.poll`). A peer leaves only between two rollouts, so that what it
-writes when it stops is all that it needs to go on.
+The loop is: act for one rollout, turn it into minibatches, contribute the gradient of each to the group.
+The group's updates are applied whenever they arrive, also while acting (`Learner.poll`). A peer leaves only
+between two rollouts, so that what it writes when it stops is all that it needs to go on.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Peer:
         self.logs = self._open_logs()
 
     def _seeds(self) -> np.ndarray:
-        """Seeds of model, robots and actions. Peers of a group differ by their names; alone, only `seed` counts."""
+        """Seeds of model, robots and actions; in a group by the peer's name too: no two act alike."""
         entropy = [self.config.seed]
         if self.config.connect is not None:
             entropy.append(zlib.crc32(self.config.local_name.encode()))
@@ -99,7 +99,7 @@ class Peer:
         return Logs([tsv, wandb])
 
     def _resume(self) -> None:
-        """Goes on from the group's checkpoint, if there is one; from our own robots' states if we wrote it."""
+        """Goes on from the group's checkpoint, and from the states of our robots in it if we wrote it."""
         if not self.checkpoint_path.exists():
             return
         saved = checkpoint.load(self.checkpoint_path)
@@ -121,7 +121,7 @@ class Peer:
         return {"env": c.env, "sizes": [c.actor_batch_size, c.num_actor_batches], "seed": c.seed}
 
     def save(self, path: Path | None = None) -> None:
-        """Writes the group's checkpoint; between two rollouts it includes our robots, so that resuming is exact."""
+        """Writes the group's checkpoint, with the states of our own robots, so that resuming is exact."""
         checkpoint.save(
             path or self.checkpoint_path,
             {
@@ -185,8 +185,8 @@ class Peer:
             self.learner.accumulator.wait(0.05)
             if time.monotonic() > give_up:
                 raise ConfigError(
-                    f"connect={self.config.connect}: no broker answered within {self.config.connect_timeout:g} s; "
-                    "start one with: python -m moolib.broker"
+                    f"connect={self.config.connect}: no broker answered within "
+                    f"{self.config.connect_timeout:g} s; start one with: python -m moolib.broker"
                 )
 
     def _learn(self, rollout: Rollout) -> None:

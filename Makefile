@@ -1,0 +1,14 @@
+PYTHON ?= python3
+
+.PHONY: check format lint types test
+check: lint types test
+format:
+	ruff format .
+	ruff check --fix .
+lint:
+	ruff format --check .
+	ruff check .
+types:
+	mypy moolib envs agent plot.py
+test:
+	$(PYTHON) -m pytest

@@ -1,0 +1,79 @@
+"""The configuration tree: every preset is valid, every mistake ends in one line that names the key."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import hydra
+import pytest
+
+from agent.config import ConfigError, from_omegaconf
+from agent.experiment import CONF
+
+
+def compose(*overrides):
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        return hydra.compose("config", list(overrides))
+
+
+@pytest.mark.parametrize("env", ["go2", "go2_unitree"])
+@pytest.mark.parametrize("algorithm", ["ppo", "vtrace"])
+@pytest.mark.parametrize("model", ["mlp", "lstm"])
+def test_every_combination_of_presets_is_valid(env, algorithm, model):
+    config = from_omegaconf(compose(f"env={env}", f"algorithm={algorithm}", f"model={model}"))
+    assert config.algorithm.name == algorithm
+    assert config.model.name == model
+
+
+def test_every_key_is_explained_by_a_comment():
+    for path in sorted(CONF.rglob("*.yaml")):
+        lines = path.read_text().splitlines()
+        for number, line in enumerate(lines):
+            is_key = re.match(r"\s*[\w.]+:(\s|$)", line) and not re.match(r"\s*(defaults|hydra|name):", line)
+            inside_hydra = path.name == "config.yaml" and number > lines.index("hydra:")
+            if is_key and not inside_hydra and path.parent.name != "scenario":
+                assert "#" in line or "#" in lines[number - 1], f"{path.name}:{number + 1}: {line}"
+
+
+@pytest.mark.parametrize(
+    ("override", "named"),
+    [
+        ("batch_size=0", "batch_size=0"),
+        ("batch_size=100", "batch_size=100: must be a divisor"),
+        ("unroll_length=-1", "unroll_length=-1"),
+        ("algorithm.discounting=1.5", "algorithm.discounting=1.5: must be in [0, 1]"),
+        ("algorithm.optimizer.schedule=cosine", "must be constant, linear or adaptive"),
+        ("model.hidden_sizes=[]", "model.hidden_sizes=[]"),
+        ("precision=fp8", "precision=fp8: must be float32 or bf16"),
+        ("actor_batch_size=many", "actor_batch_size"),
+        ("group=a/b", "group=a/b"),
+    ],
+)
+def test_a_bad_value_is_one_line_that_names_the_key(override, named):
+    with pytest.raises(ConfigError) as error:
+        from_omegaconf(compose(override))
+    assert named in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_names_alone_and_in_a_group():
+    alone = from_omegaconf(compose())
+    assert re.fullmatch(r"\d{8}-\d{6}", alone.group)
+    assert Path(alone.localdir).parent.parent == Path(alone.savedir)
+    first, second = (from_omegaconf(compose("connect=127.0.0.1:1")) for _ in range(2))
+    assert first.group == second.group == "default"
+    assert first.local_name != second.local_name
+    assert first.train_id == "herd/default"
+
+
+@pytest.mark.parametrize(
+    "override", ["actr_batch_size=3", "algorithm=a3c", "algorithm.clipp=1", "batch_size=x"]
+)
+def test_the_command_stops_in_one_line(override, tmp_path):
+    command = [sys.executable, "-m", "agent.experiment", override]
+    result = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    assert result.returncode == 2
+    assert result.stderr.count("\n") == 1, result.stderr
+    assert override.split("=")[0].split(".")[-1] in result.stderr
+    assert list(tmp_path.iterdir()) == []
