@@ -1,0 +1,102 @@
+"""Addresses of peers: `host:port`, `[v6]:port`, `*:port`, `:port`, `port`, each also with `tcp://`, and `ipc://path`.
+
+To listen, `*:port` and `:port` mean all IPv4 interfaces and a bare `port` the loopback; port 0 is any free one.
+To connect, all three mean the loopback.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from typing import NamedTuple
+
+from moolib.future import RpcError
+
+BACKLOG = 1024  # connections the system keeps for us until we accept them
+LOOPBACK = "127.0.0.1"
+ALL = "0.0.0.0"
+
+
+class Address(NamedTuple):
+    """Where to listen or connect: a host and a port, or a path of the file system."""
+
+    host: str
+    port: int = 0
+    path: str = ""
+
+    def __str__(self) -> str:
+        if self.path:
+            return f"ipc://{self.path}"
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def parse(text: str | int, listening: bool = False) -> Address:
+    """The address a user wrote.
+
+    Raises:
+        RpcError: it is none of the forms above.
+    """
+    rest = str(text)
+    if rest.startswith("ipc://") and len(rest) > len("ipc://"):
+        return Address("", 0, rest.removeprefix("ipc://"))
+    host, colon, port = rest.removeprefix("tcp://").rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
+        raise RpcError(f"address {text!r}: expected HOST:PORT, [V6]:PORT, *:PORT, PORT or ipc://PATH")
+    host = host[1:-1] if bracketed else host
+    if host in ("", "*"):
+        host = ALL if listening and colon else LOOPBACK
+    return Address(host, int(port))
+
+
+def listening_socket(address: Address) -> tuple[socket.socket, Address]:
+    """A bound, listening, non-blocking socket and the address it really has.
+
+    Raises:
+        RpcError: the address cannot be bound; taken ones included.
+    """
+    try:
+        if address.path:
+            return _listen_at_path(address)
+        family, _, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # restart at once; never shares a live port
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            sock.bind(where)
+            sock.listen(BACKLOG)
+        except OSError:
+            sock.close()
+            raise
+        sock.setblocking(False)
+        return sock, Address(*sock.getsockname()[:2])
+    except OSError as error:
+        raise RpcError(f"cannot listen at {address}: {error.strerror or error}") from error
+
+
+def _listen_at_path(address: Address) -> tuple[socket.socket, Address]:
+    """Only the own user may connect; a path left behind by a dead process is taken over."""
+    probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with probe, contextlib.suppress(FileNotFoundError):
+        try:
+            probe.connect(address.path)
+            raise OSError(0, "Address already in use")
+        except ConnectionRefusedError:
+            os.unlink(address.path)
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        sock.bind(address.path)
+        os.chmod(address.path, 0o600)
+        sock.listen(BACKLOG)
+    except OSError:
+        sock.close()
+        raise
+    sock.setblocking(False)
+    return sock, address
+
+
+def local_host(sock: socket.socket) -> str:
+    """The local IP address of a connection, the loopback for `ipc://`."""
+    return sock.getsockname()[0] if sock.family != socket.AF_UNIX else LOOPBACK

@@ -1,0 +1,105 @@
+"""Results that arrive later, for threads (`result`, `wait`) and for asyncio (`await`) alike."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class RpcError(RuntimeError):
+    """A call, an operation of a group or an environment failed; the message says which and why."""
+
+
+class Future(Generic[T]):
+    """The result of an operation that may still be running. Thread-safe; `result()` may be asked any number of times."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition(threading.Lock())
+        self._done = False
+        self._value: Any = None
+        self._error: BaseException | None = None
+        self._callbacks: list[Callable[[Future[T]], None]] = []
+
+    def done(self) -> bool:
+        """Whether there is a result or an error."""
+        return self._done
+
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until done, at most `timeout` seconds.
+
+        Raises:
+            RpcError: `The operation timed out`.
+        """
+        if self._done:
+            return
+        with self._changed:
+            if not self._changed.wait_for(lambda: self._done, timeout):
+                raise RpcError("The operation timed out")
+
+    def result(self, timeout: float | None = None) -> T:
+        """The result, waiting for it at most `timeout` seconds.
+
+        Raises:
+            RpcError: `The operation timed out`, `The operation was cancelled`, or the operation's own error.
+        """
+        self.wait(timeout)
+        if self._error is not None:
+            raise self._error
+        return self._value
+
+    def exception(self) -> BaseException | None:
+        """The error, or None if there is none (yet)."""
+        return self._error
+
+    def cancel(self) -> bool:
+        """Give up: who waits gets `The operation was cancelled`. False if it was done already."""
+        return self._set_exception(RpcError("The operation was cancelled"))
+
+    def __await__(self) -> Generator[Any, None, T]:
+        if not self._done:
+            loop = asyncio.get_running_loop()
+            waiter = loop.create_future()
+
+            def wake(_: Future[T]) -> None:
+                try:
+                    loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
+                except RuntimeError:  # the loop has ended meanwhile
+                    pass
+
+            self._add_done_callback(wake)
+            try:
+                yield from waiter
+            except asyncio.CancelledError:
+                self.cancel()
+                raise
+        return self.result()
+
+    def _set_result(self, value: T) -> bool:
+        return self._finish(value, None)
+
+    def _set_exception(self, error: BaseException) -> bool:
+        return self._finish(None, error)
+
+    def _finish(self, value: Any, error: BaseException | None) -> bool:
+        """The first to finish a future wins; the others are told False."""
+        with self._changed:
+            if self._done:
+                return False
+            self._value, self._error, self._done = value, error, True
+            callbacks, self._callbacks = self._callbacks, []
+            self._changed.notify_all()
+        for callback in callbacks:
+            callback(self)
+        return True
+
+    def _add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
+        """Call `callback(self)` once done: at once if it is, else on the thread that finishes it."""
+        with self._changed:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback(self)

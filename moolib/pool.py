@@ -1,0 +1,60 @@
+"""The threads that run the handlers of all Rpcs of a process: started when needed, at most `set_max_threads` of them.
+
+They are daemons, so that a handler that never returns cannot keep the program from ending.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from moolib.log import log
+
+_tasks: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]]] = queue.SimpleQueue()
+_lock = threading.Lock()
+_threads = 0
+_busy = 0  # tasks queued or running
+_limit = max(16, os.cpu_count() or 1)  # handlers may wait for calls of their own, so more than there are cores
+
+
+def set_max_threads(n: int) -> None:
+    """At most `n` handlers run at a time (default: the number of cores, at least 16). Running ones are left alone.
+
+    Raises:
+        ValueError: `n` is below 1.
+    """
+    global _limit
+    if n < 1:
+        raise ValueError(f"set_max_threads({n}): at least 1 is needed")
+    _limit = n
+
+
+def submit(function: Callable[..., Any], *args: Any) -> None:
+    """Run `function(*args)` on a thread of the pool; what it raises is logged."""
+    global _threads, _busy
+    with _lock:
+        _busy += 1
+        start = _busy > _threads and _threads < _limit
+        _threads += start
+    _tasks.put((function, args))
+    if start:
+        threading.Thread(target=_work, name="moolib-handler", daemon=True).start()
+
+
+def _work() -> None:
+    global _threads, _busy
+    while True:
+        function, args = _tasks.get()
+        try:
+            function(*args)
+        except Exception as error:
+            log("error", "handler %r failed: %r", function, error)
+        del function, args  # nothing is kept alive while waiting
+        with _lock:
+            _busy -= 1
+            if _threads > _limit:  # the limit was lowered
+                _threads -= 1
+                return

@@ -1,0 +1,261 @@
+"""The wire format of `moolib`: frames, and the values inside them.
+
+A frame is ``prefix | name | body | padding | payload``:
+
+- the prefix (24 bytes, network order) holds the kind, the lengths of the other parts and the number of the call;
+- the name is the function meant (UTF-8);
+- the body is one msgpack value. What msgpack does not know travels as extension types: tuples, integers beyond 64 bit,
+  NumPy scalars and, as (dtype, offset, shape) only, arrays and tensors;
+- the payload holds the raw elements of the arrays and tensors, each at a multiple of 16 bytes.
+
+A sender copies every tensor once, into the payload, so that it may be changed as soon as the call was made. A receiver
+copies none: its tensors are views of the frame. Every length is checked before memory is reserved or read, and nothing is
+unpickled unless the program asked for it. `torch` is imported only when a tensor arrives.
+"""
+
+from __future__ import annotations
+
+import math
+import pickle
+import struct
+import sys
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import msgpack
+import numpy as np
+
+PREFIX = struct.Struct("!BxHIQQ")  # kind, length of the name, of the body, of the payload, number of the call
+GREET, PROVE, HELLO, WELCOME, REFUSE, RENAME, PING, PONG, CALL, REPLY, ERROR, NOTIFY = range(1, 13)
+
+ALIGN = 16  # bytes; the widest element, complex128, has 16
+MAX_NAME = 1 << 10  # bytes
+MAX_BODY = 1 << 28  # bytes
+MAX_PAYLOAD = 1 << 34  # bytes; reserved lazily by the system, so a mere claim costs nothing
+MAX_DEPTH = 100  # nested tuples
+JOIN_BELOW = 1 << 14  # bytes; smaller payloads are sent together with their header
+
+_TUPLE, _INT, _SCALAR, _ARRAY, _TENSOR, _PICKLE = range(1, 7)
+_MSGPACK_STACK = 500  # msgpack's own limit on nested lists and dicts is near; ours is for clear errors
+
+Buffer = bytes | bytearray | memoryview
+
+
+class WireError(ValueError):
+    """A frame that breaks the format; the connection it came from is closed."""
+
+
+class Frame(NamedTuple):
+    """One received frame; the value is decoded by whoever needs it."""
+
+    kind: int
+    call: int
+    name: str
+    body: memoryview
+    payload: memoryview
+
+    def value(self, allow_pickle: bool = False) -> Any:
+        """The value of the body.
+
+        Raises:
+            WireError: the body or the payload is malformed.
+        """
+        return unpack(self.body, self.payload, allow_pickle)
+
+
+def encode(kind: int, call: int = 0, name: str = "", value: Any = None, allow_pickle: bool = False) -> list[Buffer]:
+    """One frame as the buffers to send, in order.
+
+    Raises:
+        TypeError: the value holds something that cannot travel; the message names its type.
+        ValueError: a part is too large or too deeply nested.
+    """
+    raw = name.encode()
+    body, payload = pack(value, allow_pickle)
+    if len(raw) > MAX_NAME or len(body) > MAX_BODY or len(payload) > MAX_PAYLOAD:
+        raise ValueError(f"message to {name!r} is too large: {len(body)} + {len(payload)} bytes")
+    head = PREFIX.pack(kind, len(raw), len(body), len(payload), call) + raw + body
+    if not payload:
+        return [head]
+    head += bytes(-(len(raw) + len(body)) % ALIGN)
+    return [head + payload] if len(payload) < JOIN_BELOW else [head, payload]
+
+
+def frame_size(prefix: Buffer, limit: int) -> int:
+    """Bytes that follow the prefix.
+
+    Raises:
+        WireError: unknown kind, or a part beyond its bound (`limit` bytes for body and payload together).
+    """
+    kind, name, body, payload, _ = PREFIX.unpack(prefix)
+    if not GREET <= kind <= NOTIFY or name > MAX_NAME or body > MAX_BODY or body + payload > limit:
+        raise WireError(f"frame out of bounds: kind {kind}, name {name}, body {body}, payload {payload} bytes")
+    return name + body + (-(name + body) % ALIGN + payload if payload else 0)
+
+
+def decode(prefix: Buffer, rest: memoryview) -> Frame:
+    """The frame of a prefix and the `frame_size` bytes after it.
+
+    Raises:
+        WireError: the name is not UTF-8.
+    """
+    kind, name, body, payload, call = PREFIX.unpack(prefix)
+    try:
+        text = str(rest[:name], "utf-8")
+    except UnicodeDecodeError as error:
+        raise WireError("function name is not UTF-8") from error
+    return Frame(kind, call, text, rest[name : name + body], rest[len(rest) - payload :])
+
+
+def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
+    """(body, payload) of a value. Subclasses of list, tuple and dict travel as their base (pickled if allowed).
+
+    Raises:
+        TypeError, ValueError: as `encode`.
+    """
+    copies: list[tuple[int, Callable[[memoryview], None]]] = []
+    size = depth = 0
+
+    def reserve(nbytes: int, copy: Callable[[memoryview], None]) -> int:
+        nonlocal size
+        offset, size = size, size + nbytes + -nbytes % ALIGN
+        if nbytes:
+            copies.append((offset, copy))
+        return offset
+
+    def nested(items: list) -> bytes:
+        nonlocal depth
+        depth += 1
+        if depth > MAX_DEPTH:
+            raise ValueError(f"value is nested deeper than {MAX_DEPTH} tuples")
+        data = dump(items)
+        depth -= 1
+        return data
+
+    def default(obj: Any) -> Any:
+        torch = sys.modules.get("torch")
+        if type(obj) is tuple:
+            return msgpack.ExtType(_TUPLE, nested(list(obj)))
+        if torch is not None and isinstance(obj, torch.Tensor):
+            return msgpack.ExtType(_TENSOR, dump(_describe_tensor(torch, obj, reserve)))
+        if isinstance(obj, np.ndarray):
+            return msgpack.ExtType(_ARRAY, dump(_describe_array(obj, reserve)))
+        if isinstance(obj, np.generic):
+            return msgpack.ExtType(_SCALAR, dump([_numpy_dtype(obj.dtype).str, obj.tobytes()]))
+        if type(obj) is int:
+            return msgpack.ExtType(_INT, obj.to_bytes(obj.bit_length() // 8 + 1, "big", signed=True))
+        if allow_pickle:
+            return msgpack.ExtType(_PICKLE, pickle.dumps(obj))
+        for base in (dict, list, tuple):
+            if isinstance(obj, base):
+                return base(obj)
+        raise TypeError(f"cannot send a {type(obj).__module__}.{type(obj).__qualname__}; see Rpc(allow_pickle=True)")
+
+    def dump(obj: Any) -> bytes:
+        return msgpack.packb(obj, default=default, strict_types=True, unicode_errors="surrogatepass")
+
+    body = dump(value)
+    if not size:
+        return body, memoryview(b"")
+    payload = memoryview(np.empty(size, np.uint8))
+    for offset, copy in copies:
+        copy(payload[offset:])
+    return body, payload
+
+
+def unpack(body: Buffer, payload: memoryview, allow_pickle: bool = False) -> Any:
+    """The value of a body and its payload; arrays and tensors are views of the payload.
+
+    Raises:
+        WireError: malformed, out of bounds, too deep, or pickled and not allowed.
+    """
+    depth = 0
+
+    def hook(code: int, data: bytes) -> Any:
+        nonlocal depth
+        if code == _TUPLE:
+            depth += 1
+            if depth > MAX_DEPTH:
+                raise WireError("nested too deeply")
+            items = tuple(load(data))
+            depth -= 1
+            return items
+        if code == _INT:
+            return int.from_bytes(data, "big", signed=True)
+        if code == _SCALAR:
+            dtype, raw = load(data)
+            return np.frombuffer(raw, _numpy_dtype(np.dtype(dtype)), 1)[0]
+        if code == _ARRAY:
+            return _read_array(*load(data), payload)
+        if code == _TENSOR:
+            return _read_tensor(*load(data), payload)
+        if code == _PICKLE and allow_pickle:
+            return pickle.loads(data)
+        raise WireError(f"extension {code} is not known or not allowed")
+
+    def load(data: Buffer) -> Any:
+        return msgpack.unpackb(data, ext_hook=hook, strict_map_key=False, unicode_errors="surrogatepass")
+
+    try:
+        return load(body)
+    except WireError:
+        raise
+    except Exception as error:  # whatever NumPy, torch or msgpack say about a malformed description
+        raise WireError(f"malformed value: {error}") from error
+
+
+def _numpy_dtype(dtype: np.dtype) -> np.dtype:
+    if dtype.hasobject or dtype.kind == "V":
+        raise TypeError(f"cannot send NumPy dtype {dtype}")
+    return dtype
+
+
+def _describe_array(array: np.ndarray, reserve: Callable) -> list:
+    dtype, shape = _numpy_dtype(array.dtype), array.shape
+
+    def copy(target: memoryview) -> None:
+        np.ndarray(shape, dtype, target)[...] = array
+
+    return [dtype.str, reserve(array.nbytes, copy), shape_list(shape)]
+
+
+def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
+    if tensor.layout is not torch.strided or tensor.is_quantized:
+        raise TypeError(f"cannot send a tensor of layout {tensor.layout}, dtype {tensor.dtype}")
+    nbytes = tensor.numel() * tensor.element_size()
+
+    def copy(target: memoryview) -> None:
+        flat = torch.frombuffer(target, dtype=tensor.dtype, count=tensor.numel())
+        flat.view(tensor.shape).copy_(tensor.detach())
+
+    return [str(tensor.dtype).removeprefix("torch."), reserve(nbytes, copy), shape_list(tensor.shape)]
+
+
+def shape_list(shape: Any) -> list[int]:
+    """A shape as msgpack knows it."""
+    return [int(n) for n in shape]
+
+
+def _checked(offset: int, shape: list[int], itemsize: int, payload: memoryview) -> int:
+    """The number of elements, once it is sure that they lie in the payload."""
+    if any(n < 0 for n in shape) or offset < 0 or offset + math.prod(shape) * itemsize > len(payload):
+        raise WireError(f"array of shape {shape} at {offset} exceeds the payload of {len(payload)} bytes")
+    return math.prod(shape)
+
+
+def _read_array(dtype: str, offset: int, shape: list[int], payload: memoryview) -> np.ndarray:
+    kind = _numpy_dtype(np.dtype(dtype))
+    count = _checked(offset, shape, kind.itemsize, payload)
+    return np.ndarray(shape, kind, payload, offset) if count and kind.itemsize else np.empty(shape, kind)
+
+
+def _read_tensor(dtype: str, offset: int, shape: list[int], payload: memoryview) -> Any:
+    import torch
+
+    kind = getattr(torch, dtype, None)
+    if not isinstance(kind, torch.dtype):
+        raise WireError(f"unknown dtype {dtype!r}")
+    count = _checked(offset, shape, kind.itemsize, payload)
+    if not count:
+        return torch.empty(shape, dtype=kind)
+    return torch.frombuffer(payload, dtype=kind, count=count, offset=offset).view(shape)
