@@ -1,0 +1,319 @@
+"""One batch of Go2 robots: physics by ``mjbatch``, terms from their modules, auto-reset in the same step.
+
+The order of one step is: physics; rewards and terminations of the state reached, against the command that the
+policy saw; the final observations of the robots whose episode ended, before their reset; resets; pushes and
+new commands; observations of what is then the state, every term of it. Robots that blow up never reach the
+learner: their row reports a termination with reward 0 and the observation of the standing pose, and they are
+counted.
+"""
+
+import math
+import time
+from dataclasses import asdict, dataclass, fields
+
+import numpy as np
+
+from envs.config import EnvConfig
+from envs.go2 import commands, model, randomization, terminations
+from envs.go2.observations import Observer
+from envs.go2.rewards import Rewarder
+from envs.go2.simulation import Simulation
+from envs.go2.state import State
+
+RECORDS = ("_steps", "_wait", "_phase", "_return", "_held", "_target", "_delay")  # per-robot arrays to save
+
+
+@dataclass
+class Counters:
+    """What has been simulated so far."""
+
+    policy_steps: int = 0
+    physics_steps: int = 0
+    episodes: int = 0
+    falls: int = 0
+    timeouts: int = 0
+    blowups: int = 0
+    simulated_seconds: float = 0.0
+
+    def __add__(self, other: "Counters") -> "Counters":
+        return Counters(*(getattr(self, f.name) + getattr(other, f.name) for f in fields(self)))
+
+
+@dataclass
+class StepResult:
+    """What one step of a batch of B robots gave; the arrays are valid until the batch's next step."""
+
+    obs: np.ndarray  # [B, D] float32, of the new episode where one ended
+    reward: np.ndarray  # [B] float32
+    terminated: np.ndarray  # [B] bool, fell or blew up
+    truncated: np.ndarray  # [B] bool, the time is over; never together with terminated
+    final_obs: np.ndarray  # [B, D] float32, before the reset; valid where an episode ended
+    episode_return: np.ndarray  # [B] float32, including this step
+    episode_length: np.ndarray  # [B] int32 policy steps, including this one
+    lin_vel_error: np.ndarray  # [B] float32, |v_xy - command_xy|, m/s, base frame
+    yaw_rate_error: np.ndarray  # [B] float32, |w_z - command|, rad/s
+    reward_terms: np.ndarray  # [num_terms] float64, means over the batch of the weighted terms
+    bad: np.ndarray  # [B] bool, blew up
+    stamps: tuple[float, float, float] = (
+        math.nan,
+    ) * 3  # s of time.perf_counter: physics began, ended, terms ended
+
+
+class Go2Batch:
+    """``n`` robots of one task.
+
+    Attributes:
+        config: The task.
+        model: The MuJoCo model that every robot starts from.
+        observer: The observation terms and their dimension.
+        rewarder: The reward terms.
+        state: The live state that the terms read.
+        counters: What has been simulated so far.
+    """
+
+    def __init__(self, config: EnvConfig, n: int, seed: int | tuple[int, ...], num_threads: int = 0):
+        """Makes the robots and resets them.
+
+        Args:
+            config: The task.
+            n: Number of robots.
+            seed: Seed of everything random.
+            num_threads: Physics threads; 0 for one per logical CPU. Results do not depend on it.
+        """
+        self.config = config
+        physics, control = config.physics, config.control
+        self.model = model.build(physics.variant, control.kp, control.kd, physics.timestep)
+        links_count = config.terminations.base_contact is not None or "collision" in config.rewards.weights
+        if links_count and model.PHYSICS[physics.variant].feet_only:
+            allowed = "unitree or menagerie where base contact or collisions count"
+            raise ValueError(f"env.physics.variant={physics.variant!r}: must be {allowed}")
+        self.observer, self.rewarder = Observer(config.observations), Rewarder(config)
+        self.state = State.zeros(n)
+        self.counters = Counters()
+        self.rng = np.random.default_rng(seed)
+        self._n = n
+        self._max_steps = int(np.ceil(config.episode.length / config.control_dt - 1e-9))
+        self._simulation = Simulation(self.model, n, num_threads)
+        batch = self._simulation.batch
+        self._fields = randomization.randomize_model(batch, self.model, config.randomization, self.rng)
+        self._delay = randomization.draw_delay(config.randomization, n, physics.timestep, self.rng)
+        interval = config.randomization.push_interval
+        self._push_steps = None if interval is None else int(np.ceil(interval / config.control_dt - 1e-9))
+        self._steps = np.zeros(n, np.int32)  # policy steps since the episode's start
+        self._wait = np.zeros(n, np.int32)  # policy steps until the next command
+        self._phase = np.zeros(n)  # cycles of the gait's clock at the episode's start
+        self._return = np.zeros(n, np.float32)
+        self._held = np.zeros(n, bool)  # robots whose command is held by set_commands
+        self._target = np.tile(model.DEFAULT_JOINT_POS, (n, 1))  # rad, newest joint targets
+        self.result = self._empty_result()
+        self.reset()
+
+    def _empty_result(self) -> StepResult:
+        n, dim = self._n, self.observer.dim
+        return StepResult(
+            obs=np.zeros((n, dim), np.float32),
+            reward=np.zeros(n, np.float32),
+            terminated=np.zeros(n, bool),
+            truncated=np.zeros(n, bool),
+            final_obs=np.zeros((n, dim), np.float32),
+            episode_return=np.zeros(n, np.float32),
+            episode_length=np.zeros(n, np.int32),
+            lin_vel_error=np.zeros(n, np.float32),
+            yaw_rate_error=np.zeros(n, np.float32),
+            reward_terms=np.zeros(len(self.rewarder.names)),
+            bad=np.zeros(n, bool),
+        )
+
+    def reset(self) -> np.ndarray:
+        """Starts new episodes everywhere, at random ages if the task staggers them.
+
+        Returns:
+            Observations [B, D] float32, valid until the next step.
+        """
+        self._reset_rows(np.arange(self._n))
+        if self.config.episode.stagger:
+            self._steps[:] = self.rng.integers(0, self._max_steps, self._n)
+        self._advance_clock()
+        return self.observer.observe(self.state, self.rng, out=self.result.obs)
+
+    def set_commands(self, values: np.ndarray | None) -> np.ndarray:
+        """Holds every robot's command, also over resets, until the next call; None lets them be drawn again.
+
+        Args:
+            values: vx (m/s), vy (m/s) and yaw rate (rad/s) [B, 3] or [3].
+
+        Returns:
+            The present observations with these commands [B, D] float32, valid until the next step.
+        """
+        self._held[:] = values is not None
+        if values is not None:
+            self.state.command[:] = values
+        self._wait[:] = 1
+        return self.observer.observe(self.state, self.rng, out=self.result.obs)
+
+    def step(self, actions: np.ndarray) -> StepResult:
+        """Advances every robot by one policy step.
+
+        Args:
+            actions: Actions [B, 12]; joint targets are ``q_default + action_scale * action`` rad.
+        """
+        state, result = self.state, self.result
+        bad = self._simulate(actions)
+        self._steps += 1
+        self._advance_clock()
+        state.update_contacts(self.config.control_dt)
+        self._judge(bad)
+        ended = np.flatnonzero(result.terminated | result.truncated)
+        if ended.size:
+            result.final_obs[ended] = self.observer.observe(state.rows(ended), self.rng)
+            self._reset_rows(ended)
+        np.copyto(state.last_joint_vel, state.joint_vel)
+        self._push()
+        self._renew_commands()
+        self.observer.observe(state, self.rng, out=result.obs)
+        result.stamps = (*result.stamps[:2], time.perf_counter())
+        return result
+
+    def _simulate(self, actions: np.ndarray) -> np.ndarray:
+        """Steps the physics and reads the state reached; returns which robots blew up [B] bool."""
+        state, control, simulation = self.state, self.config.control, self._simulation
+        np.copyto(state.last_action, state.action)
+        np.clip(actions, -control.clip_actions, control.clip_actions, out=state.action)
+        target = model.DEFAULT_JOINT_POS + control.action_scale * state.action.astype(np.float64)
+        started = time.perf_counter()
+        bad = simulation.step(self._target, target, self._delay, self.config.physics.decimation)
+        self.result.stamps = (started, time.perf_counter(), math.nan)
+        self._target[:] = target
+        state.set_motion(simulation.qpos, simulation.qvel)
+        state.set_sensors(simulation.sensors)
+        np.copyto(state.torque, simulation.torque)
+        return bad
+
+    def _judge(self, bad: np.ndarray) -> None:
+        """Rewards, terminations, episode statistics and counters of the state reached."""
+        state, result, counters = self.state, self.result, self.counters
+        terms = self.rewarder.terms(state)
+        terms[:, bad] = 0.0
+        terms.mean(axis=1, dtype=np.float64, out=result.reward_terms)
+        result.reward[:] = self.rewarder.total(terms)
+        result.bad[:] = bad
+        np.logical_or(terminations.fallen(state, self.config.terminations), bad, out=result.terminated)
+        np.greater_equal(self._steps, self._max_steps, out=result.truncated)
+        result.truncated &= ~result.terminated
+        self._return += result.reward
+        result.episode_return[:] = self._return
+        result.episode_length[:] = self._steps
+        velocity_error = state.base_lin_vel[:, :2] - state.command[:, :2]
+        np.hypot(velocity_error[:, 0], velocity_error[:, 1], out=result.lin_vel_error)
+        np.abs(state.base_ang_vel[:, 2] - state.command[:, 2], out=result.yaw_rate_error)
+        blowups, falls, timeouts = (int(x.sum()) for x in (bad, result.terminated & ~bad, result.truncated))
+        counters.policy_steps += self._n
+        counters.physics_steps += self._n * self.config.physics.decimation
+        counters.simulated_seconds += self._n * self.config.control_dt
+        counters.episodes += blowups + falls + timeouts
+        counters.blowups += blowups
+        counters.falls += falls
+        counters.timeouts += timeouts
+
+    def _reset_rows(self, ids: np.ndarray) -> None:
+        """Puts robots at the start of an episode; physics, record and command."""
+        config, rng, state, n = self.config.resets, self.rng, self.state, len(ids)
+        joints = model.DEFAULT_JOINT_POS * rng.uniform(*config.joint_scale, (n, 12))
+        joints += rng.uniform(-config.joint_noise, config.joint_noise, (n, 12))
+        qpos = np.zeros((n, 19))
+        qpos[:, 2] = model.standing_height(joints) if config.height is None else config.height
+        qpos[:, 3] = 1.0
+        qpos[:, 7:] = joints
+        qvel = np.zeros((n, 18))
+        qvel[:, :6] = rng.uniform(-config.base_velocity, config.base_velocity, (n, 6))
+        self._simulation.place(ids, qpos, qvel)
+        state.set_motion(qpos, qvel, ids)
+        for record in (state.action, state.last_action, state.last_joint_vel, state.air_time):
+            record[ids] = 0.0
+        for record in (state.contact, state.grounded, state.touchdown):
+            record[ids] = False
+        self._target[ids] = model.DEFAULT_JOINT_POS
+        self._steps[ids] = 0
+        self._return[ids] = 0.0
+        self._phase[ids] = rng.random(n) if self.config.gait.random_phase else 0.0
+        state.clock[ids] = self._phase[ids]
+        self._draw_commands(ids[~self._held[ids]])
+
+    def _advance_clock(self) -> None:
+        cycles = self._phase + self.config.gait.frequency * self.config.control_dt * self._steps
+        self.state.clock[:] = cycles % 1.0
+
+    def _push(self) -> None:
+        """Sets the xy velocity of the robots whose push is due."""
+        if self._push_steps is None:
+            return
+        ids = np.flatnonzero((self._steps % self._push_steps == 0) & (self._steps > 0))
+        if ids.size:
+            qpos, qvel = self._simulation.qpos, self._simulation.qvel
+            qvel[ids, :2] = randomization.push(self.rng, ids.size, self.config.randomization)
+            self.state.set_motion(qpos[ids], qvel[ids], ids)
+
+    def _renew_commands(self) -> None:
+        """Draws the commands that are due and steers towards headings."""
+        free = ~self._held
+        self._wait -= 1
+        self._draw_commands(np.flatnonzero(free & (self._wait <= 0)))
+        if self.config.commands.heading and free.any():
+            yaw_rate = commands.steer(self.state.heading, self.state.yaw, self.config.commands)
+            self.state.command[free, 2] = yaw_rate[free]
+
+    def _draw_commands(self, ids: np.ndarray) -> None:
+        if ids.size:
+            config = self.config.commands
+            self.state.command[ids], self.state.heading[ids] = commands.draw(self.rng, ids.size, config)
+            self._wait[ids] = commands.draw_wait(self.rng, ids.size, config, self.config.control_dt)
+
+    def state_dict(self) -> dict[str, np.ndarray]:
+        """Everything that the future depends on, as copies; loading it continues bit for bit."""
+        simulation = self._simulation
+        saved = {"rows": simulation.rows, "warnings": simulation.warnings, "rng": pack_rng(self.rng)}
+        saved |= {f"record{name}": getattr(self, name) for name in RECORDS}
+        saved |= {f"state.{f.name}": getattr(self.state, f.name) for f in fields(State)}
+        saved |= {f"model.{name}": values for name, values in self._fields.items()}
+        saved |= {f"counter.{name}": np.array(value) for name, value in asdict(self.counters).items()}
+        return {name: np.array(values) for name, values in saved.items()}
+
+    def load_state_dict(self, saved: dict[str, np.ndarray]) -> None:
+        """Takes over what ``state_dict`` of an equal task and batch size gave.
+
+        Raises:
+            ValueError: On a missing or unknown array, or one of another shape.
+        """
+        present = self.state_dict()
+        for name in present.keys() ^ saved.keys():
+            raise ValueError(f"environment state {name}: saved by a different task")
+        for name, values in present.items():
+            if values.shape != saved[name].shape:
+                raise ValueError(
+                    f"environment state {name}{saved[name].shape}: must have shape {values.shape}"
+                )
+        self._simulation.rows[:] = saved["rows"]
+        self._simulation.warnings[:] = saved["warnings"]
+        unpack_rng(self.rng, saved["rng"])
+        for name in RECORDS:
+            getattr(self, name)[...] = saved[f"record{name}"]
+        for f in fields(State):
+            getattr(self.state, f.name)[...] = saved[f"state.{f.name}"]
+        for name, values in self._fields.items():
+            values[...] = saved[f"model.{name}"]
+        randomization.update_constants(self._simulation.batch, self._fields)
+        self.counters = Counters(**{f.name: saved[f"counter.{f.name}"].item() for f in fields(Counters)})
+
+
+def pack_rng(rng: np.random.Generator) -> np.ndarray:
+    """A PCG64 generator as six uint64: state (low, high), increment (low, high), the spare 32 bits."""
+    state = rng.bit_generator.state
+    words = [state["state"][key] >> shift & 2**64 - 1 for key in ("state", "inc") for shift in (0, 64)]
+    return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
+
+
+def unpack_rng(rng: np.random.Generator, words: np.ndarray) -> None:
+    """Restores what ``pack_rng`` gave."""
+    w = [int(word) for word in words]
+    pcg = {"state": w[0] | w[1] << 64, "inc": w[2] | w[3] << 64}
+    rng.bit_generator.state = {"bit_generator": "PCG64", "state": pcg, "has_uint32": w[4], "uinteger": w[5]}

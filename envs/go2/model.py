@@ -1,0 +1,371 @@
+"""The Unitree Go2, built with ``mujoco.MjSpec`` from one readable table.
+
+The numbers are facts of MuJoCo Menagerie's ``unitree_go2`` (BSD-3-Clause): lengths in m, masses in kg,
+inertias in kg m^2, angles in rad, quaternions as (w, x, y, z). Legs are ordered FL FR RL RR and joints hip,
+thigh, calf, so that ``qpos = [position 3, quaternion 4, joints 12]`` (19 numbers) and ``qvel = [world linear
+velocity 3, base-frame angular velocity 3, joint speeds 12]`` (18 numbers).
+
+One robot, three physics (see ``PHYSICS``):
+
+* ``menagerie``: the published model, for evaluation; nothing is trained in it.
+* ``unitree``: 5 ms steps, every collision geometry, no self-collisions; for unitree_rl_gym's task, which ends
+  episodes on base contact and charges thigh and calf contact.
+* ``fast``: 5 ms steps and nothing but the feet touches the floor; several times quicker on a CPU.
+"""
+
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+
+LEGS = ("FL", "FR", "RL", "RR")
+JOINTS = ("hip", "thigh", "calf")
+JOINT_NAMES = tuple(f"{leg}_{joint}_joint" for leg in LEGS for joint in JOINTS)
+
+# rad, what the PD controller holds at action 0: hips L +0.1 R -0.1, thighs front 0.8 rear 1.0, calves -1.5
+DEFAULT_JOINT_POS = np.array([0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5])
+FRONT_RANGE = ((-1.0472, 1.0472), (-1.5708, 3.4907), (-2.7227, -0.83776))  # rad: hip, thigh, calf
+REAR_RANGE = ((-1.0472, 1.0472), (-0.5236, 4.5379), (-2.7227, -0.83776))
+JOINT_RANGE = np.array(FRONT_RANGE + FRONT_RANGE + REAR_RANGE + REAR_RANGE)  # [12, 2] rad
+
+KEYFRAME_HEIGHT = 0.27  # m, of the base frame's origin in Menagerie's standing keyframe
+HIP_X, HIP_Y = 0.1934, 0.0465  # m, hip joint in the base
+THIGH_Y = 0.0955  # m, thigh joint beside the hip joint
+LINK = 0.213  # m, length of the thigh, and of the calf down to the foot's centre
+FOOT_X, FOOT_RADIUS = -0.002, 0.022  # m, the foot sphere's centre along the calf's x axis, and its radius
+
+DARK, GREY, LIGHT, BLACK = (
+    (0.15, 0.15, 0.17, 1),
+    (0.45, 0.46, 0.5, 1),
+    (0.85, 0.86, 0.88, 1),
+    (0.05, 0.05, 0.05, 1),
+)
+
+
+@dataclass(frozen=True)
+class Physics:
+    """What differs between the simulations of one robot.
+
+    Attributes:
+        timestep: Seconds per physics step.
+        cone: Friction cone.
+        impratio: Ratio of frictional to normal constraint impedance.
+        solver, iterations: Constraint solver and its greatest number of iterations.
+        integrator: Time integrator.
+        damping: Joint damping, N m s/rad.
+        frictionloss: Dry joint friction, N m.
+        calf_torque: Torque limit of the calf joints, N m (hips and thighs: 23.7).
+        feet_only: Whether nothing but the feet touches the floor.
+        self_collision: Whether the robot's links collide with one another.
+    """
+
+    timestep: float
+    cone: mujoco.mjtCone
+    impratio: float
+    solver: mujoco.mjtSolver
+    iterations: int
+    integrator: mujoco.mjtIntegrator
+    damping: float
+    frictionloss: float
+    calf_torque: float
+    feet_only: bool
+    self_collision: bool
+
+
+PHYSICS = {
+    "menagerie": Physics(
+        timestep=0.002,
+        cone=mujoco.mjtCone.mjCONE_ELLIPTIC,
+        impratio=100.0,
+        solver=mujoco.mjtSolver.mjSOL_NEWTON,
+        iterations=100,
+        integrator=mujoco.mjtIntegrator.mjINT_EULER,
+        damping=2.0,
+        frictionloss=0.2,
+        calf_torque=45.43,
+        feet_only=False,
+        self_collision=True,
+    ),
+    "unitree": Physics(
+        timestep=0.005,
+        cone=mujoco.mjtCone.mjCONE_PYRAMIDAL,
+        impratio=1.0,
+        solver=mujoco.mjtSolver.mjSOL_NEWTON,
+        iterations=100,
+        integrator=mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
+        damping=0.0,
+        frictionloss=0.0,
+        calf_torque=35.55,  # unitree_rl_gym's URDF
+        feet_only=False,
+        self_collision=False,
+    ),
+    "fast": Physics(
+        timestep=0.005,
+        cone=mujoco.mjtCone.mjCONE_PYRAMIDAL,
+        impratio=1.0,
+        solver=mujoco.mjtSolver.mjSOL_PGS,
+        iterations=10,
+        integrator=mujoco.mjtIntegrator.mjINT_IMPLICITFAST,
+        damping=0.0,
+        frictionloss=0.0,
+        calf_torque=45.43,
+        feet_only=True,
+        self_collision=False,
+    ),
+}
+
+
+def torque_limits(physics: str) -> np.ndarray:
+    """Torque limits of the twelve joints [12], N m."""
+    return np.tile([23.7, 23.7, PHYSICS[physics].calf_torque], 4)
+
+
+def build(
+    physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None, visual: bool = False
+) -> mujoco.MjModel:
+    """Builds the Go2 on a flat floor.
+
+    The PD controller lives in the actuators: ``force = clip(kp (ctrl - q) - kd qdot, +-torque limit)`` with
+    the targets ``ctrl`` in rad.
+
+    Args:
+        physics: A key of ``PHYSICS``.
+        kp: Proportional gain, N m/rad.
+        kd: Derivative gain, N m s/rad.
+        timestep: Seconds per physics step; None for the physics' own.
+        visual: Whether geometry that touches nothing is kept for pictures.
+
+    Raises:
+        ValueError: For an unknown ``physics``.
+    """
+    if physics not in PHYSICS:
+        raise ValueError(f"physics={physics!r}: must be one of {', '.join(PHYSICS)}")
+    p = PHYSICS[physics]
+    spec = mujoco.MjSpec()
+    spec.modelname = f"go2_{physics}"
+    spec.compiler.degree = False
+    spec.option.timestep = timestep or p.timestep
+    spec.option.cone, spec.option.impratio = p.cone, p.impratio
+    spec.option.solver, spec.option.iterations = p.solver, p.iterations
+    spec.option.integrator = p.integrator
+    spec.visual.global_.bvactive = 0  # no bounding-volume bookkeeping for pictures in the hot path
+    _add_floor(spec)
+    base = _add_base(spec, p, visual)
+    for leg, name in enumerate(LEGS):
+        _add_leg(spec, base, p, leg, name, visual)
+    for name, limit in zip(JOINT_NAMES, torque_limits(physics), strict=True):
+        _add_pd_actuator(spec, name, kp, kd, limit)
+    _add_sensors(spec, p)
+    standing = np.concatenate([[0, 0, KEYFRAME_HEIGHT, 1, 0, 0, 0], DEFAULT_JOINT_POS])
+    spec.add_key(name="home", qpos=standing, ctrl=DEFAULT_JOINT_POS)
+    return spec.compile()
+
+
+def _add_floor(spec: mujoco.MjSpec) -> None:
+    spec.add_texture(
+        name="sky",
+        type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_GRADIENT,
+        rgb1=[0.5, 0.65, 0.85],
+        rgb2=[0.95, 0.95, 1.0],
+        width=256,
+        height=256,
+    )
+    spec.add_texture(
+        name="checker",
+        type=mujoco.mjtTexture.mjTEXTURE_2D,
+        builtin=mujoco.mjtBuiltin.mjBUILTIN_CHECKER,
+        rgb1=[0.35, 0.42, 0.5],
+        rgb2=[0.28, 0.34, 0.42],
+        width=256,
+        height=256,
+    )
+    floor = spec.add_material(name="floor", texrepeat=[1, 1], texuniform=True, reflectance=0.1)
+    floor.textures[mujoco.mjtTextureRole.mjTEXROLE_RGB] = "checker"
+    spec.worldbody.add_light(pos=[0, 0, 5], dir=[0, 0.3, -1], type=mujoco.mjtLightType.mjLIGHT_DIRECTIONAL)
+    spec.worldbody.add_geom(
+        name="floor",
+        type=mujoco.mjtGeom.mjGEOM_PLANE,
+        size=[0, 0, 0.05],
+        material="floor",
+        contype=0,
+        conaffinity=2,
+    )
+
+
+def _add_base(spec: mujoco.MjSpec, p: Physics, visual: bool) -> mujoco.MjsBody:
+    base = spec.worldbody.add_body(
+        name="base",
+        pos=[0, 0, KEYFRAME_HEIGHT],
+        mass=6.921,
+        ipos=[0.021112, 0, -0.005366],
+        iquat=[-0.000543471, 0.713435, -0.00173769, 0.700719],
+        inertia=[0.107027, 0.0980771, 0.0244531],
+        explicitinertial=True,
+    )
+    base.add_freejoint()
+    if visual or not p.feet_only:
+        _add_geom(base, p, "BOX", [0.1881, 0.04675, 0.057], [0, 0, 0], LIGHT)
+        _add_geom(base, p, "CYLINDER", [0.05, 0.045, 0], [0.285, 0, 0.01], DARK)
+        _add_geom(base, p, "SPHERE", [0.047, 0, 0], [0.293, 0, -0.06], DARK)
+    return base
+
+
+def _add_leg(
+    spec: mujoco.MjSpec, base: mujoco.MjsBody, p: Physics, leg: int, name: str, visual: bool
+) -> None:
+    front, left = leg < 2, leg % 2 == 0
+    x, y = 1 if front else -1, 1 if left else -1
+    # A mirrored inertia frame permutes the components of its quaternion.
+    hip_quat = (
+        (0.497014, 0.499245, 0.505462, 0.498237),
+        (0.498237, 0.505462, 0.499245, 0.497014),
+        (0.505462, 0.498237, 0.497014, 0.499245),
+        (0.499245, 0.497014, 0.498237, 0.505462),
+    )[leg]
+    thigh_quat = (0.829533, 0.0847635, -0.0200632, 0.551623)
+    calf_quat = (0.710672, 0.00154099, -0.00450087, 0.703508)
+    if not left:
+        thigh_quat = (0.551623, -0.0200632, 0.0847635, 0.829533)
+        calf_quat = (0.703508, -0.00450087, 0.00154099, 0.710672)
+    hip = base.add_body(
+        name=f"{name}_hip",
+        pos=[HIP_X * x, HIP_Y * y, 0],
+        mass=0.678,
+        ipos=[-0.0054 * x, 0.00194 * y, -0.000105],
+        iquat=hip_quat,
+        inertia=[0.00088403, 0.000596003, 0.000479967],
+        explicitinertial=True,
+    )
+    thigh = hip.add_body(
+        name=f"{name}_thigh",
+        pos=[0, THIGH_Y * y, 0],
+        mass=1.152,
+        ipos=[-0.00374, -0.0223 * y, -0.0327],
+        iquat=thigh_quat,
+        inertia=[0.00594973, 0.00584149, 0.000878787],
+        explicitinertial=True,
+    )
+    calf = thigh.add_body(
+        name=f"{name}_calf",
+        pos=[0, 0, -LINK],
+        mass=0.241352,
+        ipos=[0.00629595, -0.000622121 * y, -0.141417],
+        iquat=calf_quat,
+        inertia=[0.0014901, 0.00146356, 5.31397e-05],
+        explicitinertial=True,
+    )
+    for body, joint in zip((hip, thigh, calf), range(3), strict=True):
+        body.add_joint(
+            name=JOINT_NAMES[3 * leg + joint],
+            type=mujoco.mjtJoint.mjJNT_HINGE,
+            axis=[1, 0, 0] if joint == 0 else [0, 1, 0],
+            range=JOINT_RANGE[3 * leg + joint],
+            limited=mujoco.mjtLimited.mjLIMITED_TRUE,
+            armature=0.01,
+            damping=[p.damping, 0, 0],
+            frictionloss=p.frictionloss,
+        )
+    if visual or not p.feet_only:
+        fl = leg == 0
+        tilt = (0.9945, 0, -0.1048, 0) if fl else (0.995, 0, -0.0998, 0)
+        _add_geom(hip, p, "CYLINDER", [0.046, 0.02, 0], [0, 0.08 * y, 0], DARK, quat=(1, 1, 0, 0))
+        _add_geom(
+            thigh, p, "BOX", [0.1065, 0.01225, 0.017], [0, 0, -0.1065], GREY, quat=(0.7071, 0, 0.7071, 0)
+        )
+        upper = [0.008 if fl else 0.01, 0, -0.06]
+        _add_geom(calf, p, "CYLINDER", [0.012 if fl else 0.013, 0.06, 0], upper, DARK, quat=tilt)
+        _add_geom(
+            calf, p, "CYLINDER", [0.011, 0.0325, 0], [0.02, 0, -0.148], DARK, quat=(0.9997, 0, 0.025, 0)
+        )
+    _add_foot(calf, p, name)
+
+
+def _add_geom(body: mujoco.MjsBody, p: Physics, kind: str, size, pos, rgba, quat=(1, 0, 0, 0)) -> None:
+    """A link's geometry. Bit 1 of the collision masks means links and bit 2 the floor."""
+    touches = not p.feet_only
+    body.add_geom(
+        type=getattr(mujoco.mjtGeom, f"mjGEOM_{kind}"),
+        size=size,
+        pos=pos,
+        quat=quat,
+        rgba=rgba,
+        friction=[0.6, 0.005, 0.0001],
+        margin=0.001,
+        condim=1 if p.self_collision else 3,
+        priority=0 if p.self_collision else 1,  # then the robot's own friction counts, not the floor's
+        contype=2 | p.self_collision if touches else 0,
+        conaffinity=int(p.self_collision and touches),
+    )
+
+
+def _add_foot(calf: mujoco.MjsBody, p: Physics, name: str) -> None:
+    pos = [FOOT_X, 0, -LINK]
+    rigid = not p.self_collision
+    calf.add_geom(
+        name=f"{name}_foot",
+        type=mujoco.mjtGeom.mjGEOM_SPHERE,
+        size=[FOOT_RADIUS, 0, 0],
+        pos=pos,
+        rgba=BLACK,
+        friction=[0.8, 0.02, 0.01],
+        priority=1,
+        condim=3 if rigid else 6,
+        solimp=[0.9, 0.95, 0.001, 0.5, 2] if rigid else [0.015, 1, 0.031, 0.5, 2],
+        margin=0.0 if rigid else 0.001,
+        contype=2 | p.self_collision,
+        conaffinity=int(p.self_collision),
+    )
+    calf.add_site(name=f"{name}_foot", pos=pos, size=[0.01, 0.01, 0.01], rgba=[0, 0, 0, 0])
+
+
+def _add_pd_actuator(spec: mujoco.MjSpec, joint: str, kp: float, kd: float, limit: float) -> None:
+    spec.add_actuator(
+        name=joint,
+        target=joint,
+        trntype=mujoco.mjtTrn.mjTRN_JOINT,
+        gaintype=mujoco.mjtGain.mjGAIN_FIXED,
+        gainprm=[kp] + [0] * 9,
+        biastype=mujoco.mjtBias.mjBIAS_AFFINE,
+        biasprm=[0, -kp, -kd] + [0] * 7,
+        forcelimited=mujoco.mjtLimited.mjLIMITED_TRUE,
+        forcerange=[-limit, limit],
+    )
+
+
+def _add_sensors(spec: mujoco.MjSpec, p: Physics) -> None:
+    """Foot positions, velocities and net contact forces; link contact forces where links can touch anything.
+
+    ``sensordata`` is [foot position 4x3, foot velocity 4x3, foot force 4x3, (base, thighs 4, calves 4) force
+    9x3], in the world frame, m, m/s and N. A contact sensor reports the force that the body exerts on others.
+    The calves' forces include the feet's.
+    """
+    for kind in (mujoco.mjtSensor.mjSENS_FRAMEPOS, mujoco.mjtSensor.mjSENS_FRAMELINVEL):
+        for leg in LEGS:
+            spec.add_sensor(type=kind, objtype=mujoco.mjtObj.mjOBJ_SITE, objname=f"{leg}_foot")
+    touched = [(mujoco.mjtObj.mjOBJ_GEOM, f"{leg}_foot") for leg in LEGS]
+    if not p.feet_only:
+        links = ["base"] + [f"{leg}_{link}" for link in ("thigh", "calf") for leg in LEGS]
+        touched += [(mujoco.mjtObj.mjOBJ_BODY, link) for link in links]
+    force = 1 << int(mujoco.mjtConDataField.mjCONDATA_FORCE)
+    net_force, slots = 3, 1  # MuJoCo's reduction that sums forces in the world frame, and one row of results
+    for objtype, name in touched:
+        kind = mujoco.mjtSensor.mjSENS_CONTACT
+        spec.add_sensor(type=kind, objtype=objtype, objname=name, intprm=[force, net_force, slots])
+
+
+def standing_height(joint_pos: np.ndarray) -> np.ndarray:
+    """Height of a level base whose lowest foot touches the floor.
+
+    Args:
+        joint_pos: Joint angles [B, 12], rad.
+
+    Returns:
+        Height of the base frame's origin [B], m.
+    """
+    hip, thigh, calf = np.moveaxis(joint_pos.reshape(-1, 4, 3), 2, 0)  # each [B, 4]
+    down = (
+        LINK * np.cos(thigh) + LINK * np.cos(thigh + calf) + FOOT_X * np.sin(thigh + calf)
+    )  # along the leg's plane
+    sideways = THIGH_Y * np.array([1.0, -1.0, 1.0, -1.0])
+    return (down * np.cos(hip) - sideways * np.sin(hip)).max(axis=1) + FOOT_RADIUS

@@ -1,0 +1,174 @@
+"""Reward terms: pure functions of the state, each [B], unweighted.
+
+The terms of unitree_rl_gym keep their names and formulas (``legged_robot.py``, BSD-3-Clause); ``gait``,
+``pose`` and ``touchdown_speed`` are ours and make a trot emerge quickly.
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from envs.config import EnvConfig, RewardConfig
+from envs.go2.model import JOINT_RANGE
+from envs.go2.observations import walking
+from envs.go2.state import State
+
+COLLISION_FORCE = 0.1  # N on a thigh or calf from which it counts as colliding (unitree_rl_gym)
+TROT = np.array([1, -1, -1, 1], np.float32)  # sign of the clock's sine per leg: FL with RR, FR with RL
+STANCE_FORCE = 10.0  # N, load that spoils a swing by a factor e
+SWING_SPREAD = 0.035  # m, error of the swing height that costs a factor e
+STANCE_SLIP = 0.05  # (m/s)^2, squared slip of a standing foot that costs a factor e
+POSE_WEIGHTS = np.tile(np.array([1.0, 1.0, 0.1], np.float32), 4)  # 1/rad^2 for hips, thighs, calves
+
+Term = Callable[[State, RewardConfig], np.ndarray]
+
+
+def tracking_lin_vel(state: State, config: RewardConfig) -> np.ndarray:
+    """exp(-|v_xy - command_xy|^2 / sigma)."""
+    error = state.command[:, :2] - state.base_lin_vel[:, :2]
+    return np.exp(_sum_squares(error) / np.float32(-config.tracking_sigma))
+
+
+def tracking_ang_vel(state: State, config: RewardConfig) -> np.ndarray:
+    """exp(-(w_z - command yaw rate)^2 / sigma)."""
+    error = state.command[:, 2] - state.base_ang_vel[:, 2]
+    return np.exp(error * error / np.float32(-config.tracking_sigma))
+
+
+def lin_vel_z(state: State, config: RewardConfig) -> np.ndarray:
+    """Squared vertical velocity in the base frame, (m/s)^2."""
+    return state.base_lin_vel[:, 2] ** 2
+
+
+def ang_vel_xy(state: State, config: RewardConfig) -> np.ndarray:
+    """Squared roll and pitch rates, (rad/s)^2."""
+    return _sum_squares(state.base_ang_vel[:, :2])
+
+
+def orientation(state: State, config: RewardConfig) -> np.ndarray:
+    """Squared horizontal part of the gravity direction; 0 when level."""
+    return _sum_squares(state.projected_gravity[:, :2])
+
+
+def torques(state: State, config: RewardConfig) -> np.ndarray:
+    """Sum of squared joint torques, (N m)^2."""
+    return _sum_squares(state.torque)
+
+
+def dof_acc(state: State, config: RewardConfig) -> np.ndarray:
+    """Sum of squared changes of joint speed over a policy step, (rad/s)^2; the caller divides by dt^2."""
+    return _sum_squares(state.last_joint_vel - state.joint_vel)
+
+
+def action_rate(state: State, config: RewardConfig) -> np.ndarray:
+    """Sum of squared changes of the action."""
+    return _sum_squares(state.last_action - state.action)
+
+
+def dof_pos_limits(state: State, config: RewardConfig) -> np.ndarray:
+    """Sum of the joint angles' excess over the soft limits, rad."""
+    low, high = soft_limits(config.soft_limit)
+    angles = state.qpos[:, 7:19]
+    return (np.maximum(low - angles, 0) + np.maximum(angles - high, 0)).sum(axis=1)
+
+
+def feet_air_time(state: State, config: RewardConfig) -> np.ndarray:
+    """Sum over touchdowns of swing time minus the wanted one, s; 0 for xy commands up to 0.1 m/s."""
+    excess = (state.air_time - np.float32(config.air_time)) * state.touchdown
+    return excess.sum(axis=1) * (_sum_squares(state.command[:, :2]) > 0.1**2)
+
+
+def collision(state: State, config: RewardConfig) -> np.ndarray:
+    """Number of thighs and calves that touch something."""
+    force = state.link_force[:, 1:9]
+    return (np.einsum("bli,bli->bl", force, force) > COLLISION_FORCE**2).sum(axis=1, dtype=np.float32)
+
+
+def gait(state: State, config: RewardConfig) -> np.ndarray:
+    """How well the feet follow the trot's clock, 0 to 1, mean over the feet.
+
+    A leg's phase is phi = +-sin(2 pi clock), its share of swing b = clip(1/2 + phi, 0, 1), 0 when standing.
+    Swinging feet should be unloaded and as high as the clock says, the others touch the floor without
+    slipping.
+    """
+    phase = np.sin(np.float32(2 * np.pi) * state.clock)[:, None] * TROT
+    swing = np.clip(phase + np.float32(0.5), 0, 1) * walking(state.command)[:, None]
+    force = np.sqrt(np.einsum("bfi,bfi->bf", state.foot_force, state.foot_force))
+    low, high = np.float32(config.swing_height)
+    height = state.foot_clearance
+    miss = np.minimum(height - low * phase, 0) ** 2 + np.maximum(height - high, 0) ** 2
+    unloaded = np.exp(force / np.float32(-STANCE_FORCE) + miss / np.float32(-(SWING_SPREAD**2)))
+    slip = np.einsum("bfi,bfi->bf", state.foot_vel[:, :, :2], state.foot_vel[:, :, :2])
+    planted = state.contact * np.exp(slip / np.float32(-STANCE_SLIP))
+    return (swing * unloaded + (1 - swing) * planted).sum(axis=1) * np.float32(0.25)
+
+
+def pose(state: State, config: RewardConfig) -> np.ndarray:
+    """exp(-sum w (q - q_default)^2)."""
+    return np.exp(-(state.joint_offset**2 @ POSE_WEIGHTS))
+
+
+def touchdown_speed(state: State, config: RewardConfig) -> np.ndarray:
+    """Sum over touchdowns of the foot's squared speed, (m/s)^2."""
+    speed = np.einsum("bfi,bfi->bf", state.foot_vel, state.foot_vel)
+    return (speed * state.touchdown).sum(axis=1)
+
+
+TERMS: Mapping[str, Term] = {
+    term.__name__: term
+    for term in (
+        *(
+            tracking_lin_vel,
+            tracking_ang_vel,
+            lin_vel_z,
+            ang_vel_xy,
+            orientation,
+            torques,
+            dof_acc,
+            action_rate,
+        ),
+        *(dof_pos_limits, feet_air_time, collision, gait, pose, touchdown_speed),
+    )
+}
+
+
+class Rewarder:
+    """The weighted sum of the configured terms.
+
+    Attributes:
+        names: The terms' names, in order.
+    """
+
+    def __init__(self, config: EnvConfig):
+        self._config = config.rewards
+        weights = dict(config.rewards.weights)
+        for name in weights:
+            if name not in TERMS:
+                raise ValueError(f"env.rewards.weights.{name}: unknown term; allowed are {', '.join(TERMS)}")
+        self.names = tuple(weights)
+        dt = config.control_dt
+        factor = {"dof_acc": 1 / dt**2}
+        scale = dt if config.rewards.times_dt else 1.0
+        self._weights = np.array([weights[n] * factor.get(n, 1.0) * scale for n in self.names], np.float32)
+
+    def terms(self, state: State) -> np.ndarray:
+        """Weighted terms [num_terms, B] float32."""
+        values = np.empty((len(self.names), len(state.qpos)), np.float32)
+        for row, name, weight in zip(values, self.names, self._weights, strict=True):
+            np.multiply(TERMS[name](state, self._config), weight, out=row)
+        return values
+
+    def total(self, terms: np.ndarray) -> np.ndarray:
+        """The reward [B] float32 of weighted terms [num_terms, B]."""
+        total = terms.sum(axis=0)
+        return np.maximum(total, 0, out=total) if self._config.only_positive else total
+
+
+def soft_limits(share: float) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper joint limits [12] float32, rad, around the range's middle and ``share`` as wide."""
+    middle, half = JOINT_RANGE.mean(axis=1), 0.5 * share * np.ptp(JOINT_RANGE, axis=1)
+    return (middle - half).astype(np.float32), (middle + half).astype(np.float32)
+
+
+def _sum_squares(values: np.ndarray) -> np.ndarray:
+    return np.einsum("bi,bi->b", values, values)
