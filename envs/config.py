@@ -4,35 +4,11 @@
 Every mistake raises a ``ValueError`` of one line that names the key, its value and what is allowed.
 """
 
-import dataclasses
-import math
-import types
-import typing
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-
-@dataclass(frozen=True)
-class Bounds:
-    """The numbers low <= x <= high with x > above."""
-
-    low: float = -math.inf
-    high: float = math.inf
-    above: float = -math.inf
-
-    def __contains__(self, x: float) -> bool:
-        return math.isfinite(x) and self.low <= x <= self.high and x > self.above
-
-    def __str__(self) -> str:
-        parts = ((">=", self.low), (">", self.above), ("<=", self.high))
-        return " and ".join(["finite"] + [f"{sign} {x:g}" for sign, x in parts if math.isfinite(x)])
-
-
-Positive = Annotated[float, Bounds(above=0.0)]
-NonNegative = Annotated[float, Bounds(low=0.0)]
-Probability = Annotated[float, Bounds(low=0.0, high=1.0)]
-Range = tuple[float, float]  # (low, high) with low <= high; so is every pair below
+from envs.schema import Bounds, NonNegative, Positive, Probability, Range, error, parse
 
 
 @dataclass(frozen=True)
@@ -158,86 +134,14 @@ class EnvConfig:
         Raises:
             ValueError: On an unknown or missing key, or a wrong type or value; one line.
         """
-        config = _parse(EnvConfig, values, "env")
+        config = parse(EnvConfig, values, "env")
         delay, mass = config.randomization.action_delay, config.randomization.base_mass
         if delay is not None and delay[1] > config.control_dt:
             allowed = f"at most the control step, {config.control_dt:g} s"
-            raise _error("env.randomization.action_delay", list(delay), allowed)
+            raise error("env.randomization.action_delay", list(delay), allowed)
         if mass is not None and mass[0] <= -BASE_MASS:
-            raise _error("env.randomization.base_mass", list(mass), f"more than -{BASE_MASS} kg")
+            raise error("env.randomization.base_mass", list(mass), f"more than -{BASE_MASS} kg")
         return config
 
 
 BASE_MASS = 6.921  # kg, of the Go2's base
-
-
-def _error(path: str, value: Any, allowed: str) -> ValueError:
-    return ValueError(f"{path}={value!r}: must be {allowed}")
-
-
-def _parse(kind: Any, value: Any, path: str) -> Any:
-    """``value`` checked to be of the annotated type ``kind``."""
-    origin, args = typing.get_origin(kind), typing.get_args(kind)
-    if dataclasses.is_dataclass(kind):
-        return _parse_section(kind, value, path)
-    if origin is Annotated:
-        number = _parse(args[0], value, path)
-        if number not in args[1]:
-            raise _error(path, value, str(args[1]))
-        return number
-    if origin is Literal:
-        if value not in args:
-            raise _error(path, value, "one of " + ", ".join(map(str, args)))
-        return value
-    if origin in (types.UnionType, typing.Union):
-        return _parse_union(args, value, path)
-    if origin is tuple:
-        return _parse_tuple(args, value, path)
-    if origin is Mapping:
-        if not isinstance(value, Mapping) or not value:
-            raise _error(path, value, "a mapping with at least one key")
-        return {str(key): _parse(args[1], item, f"{path}.{key}") for key, item in value.items()}
-    return _parse_scalar(kind, value, path)
-
-
-def _parse_section(kind: Any, values: Any, path: str) -> Any:
-    if not isinstance(values, Mapping):
-        raise _error(path, values, "a mapping of keys to values")
-    hints = typing.get_type_hints(kind, include_extras=True)
-    for key in values:
-        if key not in hints:
-            raise ValueError(f"{path}.{key}={values[key]!r}: unknown key; allowed are {', '.join(hints)}")
-    for key in hints:
-        if key not in values:
-            raise ValueError(f"{path}.{key}: missing key; {path} needs {', '.join(hints)}")
-    return kind(**{key: _parse(hint, values[key], f"{path}.{key}") for key, hint in hints.items()})
-
-
-def _parse_union(args: tuple[Any, ...], value: Any, path: str) -> Any:
-    if value is None and type(None) in args:
-        return None
-    listed = isinstance(value, list | tuple)
-    options = [arg for arg in args if arg is not type(None)]
-    fitting = [arg for arg in options if (typing.get_origin(arg) is tuple) == listed]
-    return _parse((fitting or options)[0], value, path)
-
-
-def _parse_tuple(args: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
-    length = None if args[-1] is Ellipsis else len(args)
-    if not isinstance(value, list | tuple) or (length is not None and len(value) != length):
-        raise _error(path, value, "a list of numbers" if length is None else f"a list of {length} numbers")
-    numbers = tuple(_parse(args[0], item, f"{path}[{i}]") for i, item in enumerate(value))
-    if length == 2 and numbers[0] > numbers[1]:
-        raise _error(path, value, "a list [low, high] with low <= high")
-    return numbers
-
-
-def _parse_scalar(kind: type, value: Any, path: str) -> Any:
-    if kind is float and type(value) is int:
-        value = float(value)
-    if type(value) is not kind:
-        words = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
-        raise _error(path, value, words[kind])
-    if kind is float and not math.isfinite(value):
-        raise _error(path, value, "finite")
-    return value
