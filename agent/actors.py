@@ -1,4 +1,4 @@
-"""Acting: the policy drives every robot of a peer, one actor batch at a time, while the other batches are being stepped."""
+"""Acting: the policy drives one actor batch of robots while the others are being stepped."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from agent.group_sums import GroupSums
 from agent.learner import Learner
 from agent.model import Memory, Policy
 from agent.rollout import Rollout
-from envs import Pool, StepResult
+from envs import EnvPool, StepResult
 
 
 class Actors:
     """The robots of this peer and the rollout that they fill.
 
-    `collect()` interleaves the actor batches: batch 0 is sent off with its actions, and while C++ threads step it, the policy
-    acts for batch 1, and so on. An actor batch occupies the columns `i * B_a : (i + 1) * B_a` of the rollout.
+    `collect()` interleaves the actor batches: batch 0 is sent off with its actions, and while C++ threads
+    step it, the policy acts for batch 1, and so on. An actor batch occupies the columns `i * B_a : (i + 1)
+    * B_a` of the rollout.
     """
 
     def __init__(
         self,
         config: Config,
-        pool: Pool,
+        pool: EnvPool,
         policy: Policy,
         sums: GroupSums,
         clock: Clock,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ACTIVITIES = ("acting", "waiting", "learning", "reducing")
-"""acting: the policy chooses; waiting: for the robots; learning: losses, gradients, updates; reducing: for the group."""
+"""The policy chooses; we wait for the robots; losses, gradients, updates; we wait for the group."""
 
 
 class Clock:

@@ -23,7 +23,6 @@ from agent.config import Config, ConfigError, from_omegaconf
 from agent.journal import published_run_here
 from agent.peer import Peer
 from agent.record import LogError
-from agent.scenario import from_config
 from agent.status import Status
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
@@ -75,7 +74,7 @@ def run(config: Config) -> None:
         peer = Peer(config, rpc, status)
         _stop_on_signals(peer)
         status.say(
-            f"training {config.env['name']} with {config.algorithm.name}: {config.sequences} robots here, "
+            f"training {config.env.name} with {config.algorithm.name}: {config.sequences} robots here, "
             f"logs in {config.localdir}/logs.tsv"
         )
         try:
@@ -104,12 +103,12 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
     status.say(
         f"{reason}: {progress.step:,} policy steps, {progress.updates:,} updates in {progress.seconds:.0f} s"
     )
-    published = from_config(config.scenario)
-    if published is not None and progress.seconds > 0 and progress.step > 0:
-        hours = published_run_here(published, progress.step / progress.seconds).m_as("hour")
+    if config.scenario.name != "none" and progress.step > 0:
+        here = published_run_here(config.scenario, progress.step / progress.seconds)
         status.say(
-            f"{config.scenario.name}: its {published.samples:,} policy steps would take {hours:.1f} h "
-            f"at this run's rate, against {published.training_time:~P} as published"
+            f"{config.scenario.name}: its {here.samples:,} policy steps would take "
+            f"{here.training_time.to('hour'):.1f~P} at this run's rate, published: "
+            f"{config.scenario.training_time or 'no time'}"
         )
     status.say(f"checkpoint: {peer.checkpoint_path}")
     status.say(f"next: python plot.py {config.localdir}/logs.tsv")

@@ -1,8 +1,9 @@
 """Sums over the whole group that travel inside the gradient reduction.
 
-Counters, episode statistics, the observation moments of the normaliser and the KL divergence of an adaptive learning rate must
-be the same on all peers, at the same update. So they ride along as the "gradient" of one more parameter, which nobody optimises:
-no extra round, and no peer can ever see another value than the others do.
+Counters, episode statistics, the observation moments of the normaliser and the KL divergence of an adaptive
+learning rate must be the same on all peers, at the same update. So they ride along as the "gradient" of one
+more parameter, which nobody optimises: no extra round, and no peer can ever see another value than the
+others do.
 """
 
 from __future__ import annotations

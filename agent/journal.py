@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import zlib
 from collections.abc import Iterable
+from dataclasses import asdict, replace
 from typing import Any
 
 import pint
@@ -12,10 +13,10 @@ import torch
 
 from agent.algorithms import METRICS
 from agent.clock import Clock
-from agent.config import Config
+from agent.config import Config, ScenarioConfig
 from agent.learner import Learner, Update
-from agent.scenario import ParallelSimRunScenario, units
-from envs import Pool
+from agent.scenario import ParallelSimRunScenario, from_settings, units
+from envs import EnvPool
 
 NAN = float("nan")
 
@@ -50,9 +51,9 @@ def checksum(parameters: Iterable[torch.Tensor]) -> str:
 class Journal:
     """Turns what happened since the last row into the next one."""
 
-    def __init__(self, config: Config, pool: Pool, learner: Learner, clock: Clock) -> None:
+    def __init__(self, config: Config, pool: EnvPool, learner: Learner, clock: Clock) -> None:
         self.config, self.pool, self.learner, self.clock = config, pool, learner, clock
-        self.registry_rate = units.Quantity(pool.policy_rate, "Hz")
+        self.policy_rate = units.Quantity(pool.policy_rate, "Hz")
         self._start_interval()
 
     def _start_interval(self) -> None:
@@ -148,7 +149,7 @@ class Journal:
             steps_per_update=self.config.unroll_length,
             updates=progress.updates // epochs,
             training_time=units.Quantity(progress.seconds, "s"),
-            policy_rate=self.registry_rate,
+            policy_rate=self.policy_rate,
         )
 
     def _accounting(self) -> dict[str, Any]:
@@ -175,6 +176,8 @@ class Journal:
         }
 
 
-def published_run_here(scenario: ParallelSimRunScenario, steps_per_second: float) -> pint.Quantity:
-    """How long the published run would take at the measured rate (min)."""
-    return units.Quantity(scenario.samples / steps_per_second, "s").to("min")
+def published_run_here(published: ScenarioConfig, steps_per_second: float) -> ParallelSimRunScenario:
+    """A published run as it would be at the rate measured here: its `training_time` is ours."""
+    settings = {name: value for name, value in asdict(published).items() if name != "name"}
+    any_time = from_settings(settings | {"training_time": "1 s"})
+    return replace(any_time, training_time=units.Quantity(any_time.samples / steps_per_second, "s"))

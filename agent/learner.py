@@ -59,7 +59,7 @@ def shared_settings(config: Config) -> dict[str, Any]:
         "model": asdict(config.model),
         "virtual_batch_size": config.virtual_batch_size,
         "unroll_length": config.unroll_length,
-        "env.name": config.env.get("name"),
+        "env.name": config.env.name,
     }
 
 

@@ -3,18 +3,19 @@
 Both models answer the same two questions, with time first (`T`), then sequences (`B`):
 
 - `act(obs [B, D], start [B], memory)`: the mean action `[B, A]` and the next memory, when stepping robots;
-- `unroll(obs [T, B, D], start [T, B], memory)`: means `[T, B, A]`, values `[T, B]` and the memory *after* each step, when
-  learning. `value(obs [N, D], memory)` is the value of one more observation that follows such a memory: the last one of an
-  episode that was cut by a time-out.
+- `unroll(obs [T, B, D], start [T, B], memory)`: means `[T, B, A]`, values `[T, B]` and the memory *after*
+  each step, when learning. `value(obs [N, D], memory)` is the value of one more observation that follows
+  such a memory: the last one of an episode that was cut by a time-out.
 
-`start[t, b]` says that `obs[t, b]` is the first of an episode, so the memory before it is forgotten. A memory is a tuple of
-tensors, empty for the perceptrons.
+`start[t, b]` says that `obs[t, b]` is the first of an episode, so the memory before it is forgotten. A
+memory is a tuple of tensors, empty for the perceptrons.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import torch
@@ -37,11 +38,11 @@ class Mirror(Protocol):
 class Normalizer(nn.Module):
     """Observations to mean 0 and variance 1, by moments that all peers of a group agree on.
 
-    `pending` holds the sums (count, x, x²) of reduced batches that `fold()` has not yet merged; both change only by
-    quantities that the group has reduced, so the replicas stay equal.
+    `add` takes in sums over the group's observations, `fold` puts them into use. Both happen at the same
+    update on every peer, with what the group has reduced, so the replicas stay equal.
     """
 
-    MAX_DEVIATIONS = 10.0  # normalised observations are clipped here, as in CleanRL and rsl_rl's predecessors
+    MAX_DEVIATIONS = 10.0  # normalised observations are clipped here, as in CleanRL
 
     def __init__(self, size: int) -> None:
         super().__init__()
@@ -57,7 +58,7 @@ class Normalizer(nn.Module):
 
     @staticmethod
     def moments(obs: Tensor) -> Tensor:
-        """Count, mean and mean square of `[..., D]` observations as one float32 vector `[1 + 2 D]` of sums."""
+        """Count, sum and sum of squares of observations `[..., D]` as one vector `[1 + 2 D]`."""
         flat = obs.reshape(-1, obs.shape[-1])
         return torch.cat([flat.new_tensor([float(len(flat))]), flat.sum(0), flat.square().sum(0)])
 
@@ -79,9 +80,9 @@ class Normalizer(nn.Module):
 
 
 def _perceptron(sizes: Sequence[int], out: int | None, gain: float = 1.0) -> nn.Sequential:
-    """ELU layers with orthogonal weights (gain √2), then a linear one of the given gain where `out` is given."""
+    """ELU layers with orthogonal weights (gain √2), then, if `out` is given, a linear one with `gain`."""
     layers: list[nn.Module] = []
-    for before, after in zip(sizes[:-1], sizes[1:], strict=True):
+    for before, after in pairwise(sizes):
         layers += [_orthogonal(nn.Linear(before, after), math.sqrt(2)), nn.ELU()]
     if out is not None:
         layers.append(_orthogonal(nn.Linear(sizes[-1], out), gain))
@@ -116,7 +117,7 @@ class Policy(nn.Module):
 
 
 class PerceptronPolicy(Policy):
-    """Separate actor and critic; the actor may be averaged with its mirror image so that the gait cannot limp."""
+    """Separate actor and critic; the actor may be averaged with its mirror image, so that no gait limps."""
 
     def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig, mirror: Mirror | None) -> None:
         super().__init__(obs_dim, action_dim, config)

@@ -45,7 +45,7 @@ class Peer:
         if config.learner_threads:
             torch.set_num_threads(config.learner_threads)
         self.pool = make_pool(
-            config.env_config,
+            config.env,
             config.actor_batch_size,
             config.num_actor_batches,
             seed=int(seeds[1]),
@@ -118,7 +118,7 @@ class Peer:
     def _robots(self) -> dict[str, Any]:
         """What the saved states of the robots depend on."""
         c = self.config
-        return {"env": c.env, "sizes": [c.actor_batch_size, c.num_actor_batches], "seed": c.seed}
+        return {"env": asdict(c.env), "sizes": [c.actor_batch_size, c.num_actor_batches], "seed": c.seed}
 
     def save(self, path: Path | None = None) -> None:
         """Writes the group's checkpoint, with the states of our own robots, so that resuming is exact."""

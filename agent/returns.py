@@ -5,9 +5,10 @@ The one recursion (Espeholt et al. 2018, eq. 1, with the trace decay λ of their
     δ_t = ρ_t (r_t + γ V'_{t+1} - V_t)
     v_t - V_t = δ_t + γ λ c_t (1 - done_t) (v_{t+1} - V_{t+1})
 
-where ρ_t and c_t are importance weights cut at `clip_rho` and `clip_c`. With weights 1 this is GAE(λ): v_t - V_t is its
-advantage. `V'_{t+1}` (`next_values`) is what makes time-outs right: 0 after a fall, the value of the *final* observation where
-a time-out cut the episode, and the value of the next observation otherwise.
+where ρ_t and c_t are importance weights cut at `clip_rho` and `clip_c`. With weights 1 this is GAE(λ): v_t
+- V_t is its advantage. `V'_{t+1}` (`next_values`) is what makes time-outs right: 0 after a fall, the value
+of the *final* observation where a time-out cut the episode, and the value of the next observation
+otherwise.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ def vtrace(
         log_rhos: `[T, B]` log of target over behaviour probability, or None for on-policy data (GAE).
 
     Returns:
-        Targets `[T, B]`, and advantages `[T, B]`: GAE's when on policy, else IMPALA's `ρ_t (r_t + γ v_{t+1} - V_t)`, where
-        `v_{t+1}` is the mixture of target and value that the trace decay gives.
+        Targets `[T, B]`, and advantages `[T, B]`: GAE's when on policy, else IMPALA's `ρ_t (r_t + γ v_{t+1}
+        - V_t)`, where `v_{t+1}` is the mixture of target and value that the trace decay gives.
     """
     if log_rhos is None:
         rhos = cs = torch.ones_like(rewards)

@@ -12,11 +12,13 @@ from agent.model import Memory
 
 @dataclass
 class Rollout:
-    """Transitions of `B` robots over `T` policy steps; the last observation of one rollout is the first of the next.
+    """Transitions of `B` robots over `T` policy steps; the last observation of one rollout is the first of
+    the next.
 
-    obs [T + 1, B, D], start [T + 1, B] (the observation is an episode's first), action [T, B, A], log_prob [T, B] of the
-    action under the policy that chose it, reward [T, B], terminated and truncated [T, B], final_obs [T, B, D] (valid where
-    truncated), version [T] of the model that acted, memory: the recurrent state before the first observation, `[B, H]` each.
+    obs [T + 1, B, D], start [T + 1, B] (the observation is an episode's first), action [T, B, A], log_prob
+    [T, B] of the action under the policy that chose it, reward [T, B], terminated and truncated [T, B],
+    final_obs [T, B, D] (valid where truncated), version [T] of the model that acted, memory: the recurrent
+    state before the first observation, `[B, H]` each.
     """
 
     obs: Tensor

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from agent.config import OptimizerConfig
 
-# The adaptive rule of rsl_rl: change by this factor when the KL divergence leaves [half, twice] the desired one, in these bounds.
+# The adaptive rule of rsl_rl: change by this factor when the KL divergence leaves [half, twice] the desired
+# one, in these bounds.
 ADAPTIVE_FACTOR = 1.5
 ADAPTIVE_BOUNDS = (1e-5, 1e-2)
 

@@ -1,4 +1,4 @@
-"""What a person sees while a peer trains: one refreshing status on a terminal, a line now and then elsewhere."""
+"""What a person sees while a peer trains: a refreshing status, or lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -66,7 +66,8 @@ class Status:
 
     def _line(self, row: Mapping[str, Any]) -> str:
         return (
-            f"step {row['step']:,} of {self.total_steps:,.0f} · {row['steps_per_second']:,.0f}/s · ETA {self._eta(row)} · "
+            f"step {row['step']:,} of {self.total_steps:,.0f} · "
+            f"{row['steps_per_second']:,.0f}/s · ETA {self._eta(row)} · "
             f"return {row['mean_episode_return']:.2f} · length {row['mean_episode_length']:.0f} · "
             f"error {row['lin_vel_error']:.3f} m/s {row['yaw_rate_error']:.3f} rad/s · "
             f"peers {row['peers']} · batch {row['gradient_batch_size']:.0f}"

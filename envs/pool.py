@@ -12,6 +12,7 @@ from envs.config import EnvConfig
 from envs.go2.batch import Counters, Go2Batch, StepResult
 from envs.go2.model import JOINT_NAMES
 from envs.go2.state import State
+from envs.go2.symmetry import mirror
 
 
 class EnvPool:
@@ -25,6 +26,7 @@ class EnvPool:
         decimation: Physics steps per policy step.
         observation_terms: (name, dimension, scale) of every observation term, in order.
         reward_names: Names of the reward terms, in the order of ``StepResult.reward_terms``.
+        mirror: How observations and actions look in a mirror.
     """
 
     def __init__(self, config: EnvConfig, batch_size: int, num_batches: int, seed: int, num_threads: int = 0):
@@ -58,6 +60,7 @@ class EnvPool:
         self.decimation = config.physics.decimation
         self.observation_terms = first.observer.terms
         self.reward_names = first.rewarder.names
+        self.mirror = mirror(self.observation_terms)
 
     def reset(self, index: int) -> np.ndarray:
         """Starts new episodes in a batch; returns their first observations [B, D] float32."""
