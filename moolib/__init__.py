@@ -1,4 +1,5 @@
-"""Cooperating peers: remote calls, groups that all-reduce, gradient accumulation over them, batched environments.
+"""Cooperating peers: remote calls, groups that all-reduce, gradient accumulation over them, batched
+environments.
 
 Names are imported when they are first used, so that a broker never imports torch.
 """
@@ -36,7 +37,7 @@ _MODULES = {
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
-__all__ = [  # noqa: F822
+__all__ = [
     "Accumulator",
     "AllReduce",
     "Batcher",

@@ -1,7 +1,8 @@
-"""Addresses of peers: `host:port`, `[v6]:port`, `*:port`, `:port`, `port`, each also with `tcp://`, and `ipc://path`.
+"""Addresses of peers: `host:port`, `[v6]:port`, `*:port`, `:port`, `port`, each also with `tcp://`, and
+`ipc://path`.
 
-To listen, `*:port` and `:port` mean all IPv4 interfaces and a bare `port` the loopback; port 0 is any free one.
-To connect, all three mean the loopback.
+To listen, `*:port` and `:port` mean all IPv4 interfaces and a bare `port` the loopback; port 0 is any free
+one. To connect, all three mean the loopback.
 """
 
 from __future__ import annotations
@@ -62,7 +63,9 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
         family, _, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # restart at once; never shares a live port
+            sock.setsockopt(
+                socket.SOL_SOCKET, socket.SO_REUSEADDR, 1
+            )  # restart at once; never shares a live port
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             sock.bind(where)

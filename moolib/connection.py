@@ -1,8 +1,8 @@
 """One framed, non-blocking connection on an asyncio loop, plain or TLS.
 
-Sockets are used directly: a caller's thread writes to an idle socket itself (no hop through the loop), the loop sends what
-the system did not take, and large frames are received where their tensors will live. With TLS only the loop thread touches
-the socket, since an SSL object must not be used by two threads.
+Sockets are used directly: a caller's thread writes to an idle socket itself (no hop through the loop), the
+loop sends what the system did not take, and large frames are received where their tensors will live. With TLS
+only the loop thread touches the socket, since an SSL object must not be used by two threads.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class Connection:
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.limit = sock, limit
-        self.heard = self.progress = time.monotonic()  # of the last bytes received; sent, or nothing left to send
+        self.heard = self.progress = (
+            time.monotonic()
+        )  # of the last bytes received; sent, or nothing left to send
         self.closed = False
         self._loop, self._on_open, self._on_frame, self._on_lost = loop, on_open, on_frame, on_lost
         self._tls = isinstance(sock, ssl.SSLSocket)
@@ -194,6 +196,6 @@ class Connection:
         self._filled -= start
 
     def _begin_large(self, prefix: bytes, size: int, begin: memoryview) -> None:
-        rest = memoryview(np.empty(size, np.uint8))
+        rest = np.empty(size, np.uint8).data
         rest[: len(begin)] = begin
         self._large, self._large_filled = (prefix, rest), len(begin)

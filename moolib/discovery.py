@@ -1,8 +1,9 @@
 """How peers find each other through a peer that both are connected to.
 
-A looks for B: it asks every peer it is connected to (`@find`). One that is connected to B tells B (`@meet`), and B tells it
-(`@here`) where B listens; if that is nowhere A could reach, B first opens a port on the interface by which it reaches the
-common peer. The common peer tells A (`@found`), and A connects to B itself, with the handshake of every connection.
+A looks for B: it asks every peer it is connected to (`@find`). One that is connected to B tells B (`@meet`),
+and B tells it (`@here`) where B listens; if that is nowhere A could reach, B first opens a port on the
+interface by which it reaches the common peer. The common peer tells A (`@found`), and A connects to B itself,
+with the handshake of every connection.
 """
 
 from __future__ import annotations
@@ -67,7 +68,9 @@ class Discovery:
 
     def _meet(self, link: Link, seeker: str, *_: Any) -> None:
         host = address.local_host(link.sock)
-        reachable = [Address(host, at.port) for at in self._node.listeners if at.host in (address.ALL, "::", host)]
+        reachable = [
+            Address(host, at.port) for at in self._node.listeners if at.host in (address.ALL, "::", host)
+        ]
         if not reachable and self._node.can_listen:
             try:
                 reachable = [self._node.listen(Address(host))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
@@ -65,10 +66,8 @@ class Future(Generic[T]):
             waiter = loop.create_future()
 
             def wake(_: Future[T]) -> None:
-                try:
+                with contextlib.suppress(RuntimeError):  # the loop may have ended meanwhile
                     loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
-                except RuntimeError:  # the loop has ended meanwhile
-                    pass
 
             self._add_done_callback(wake)
             try:

@@ -1,7 +1,7 @@
 """The functions that an `Rpc` offers its peers, and how calls reach them.
 
-An Rpc owns its handlers; its engine reaches them through a weak reference only, so that a handler that refers to its Rpc
-does not keep it alive.
+An Rpc owns its handlers; its engine reaches them through a weak reference only, so that a handler that refers
+to its Rpc does not keep it alive.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from moolib import pool, wire
+from moolib import wire
 from moolib.future import RpcError
 from moolib.link import Link
 from moolib.log import log
@@ -152,16 +152,3 @@ def run(ret: RpcDeferredReturn, function: Callable[[], Any], then: Callable[[Any
         ret.error(f"remote function raised {error!r}\n{traceback.format_exc()}")
     else:
         then(value)
-
-
-def in_pool(function: Callable[..., Any], deferred: bool) -> Handler:
-    """A handler that runs `function(*args)`, or `function(ret, *args)` if deferred, on a thread of the pool."""
-
-    def handle(ret: RpcDeferredReturn, request: Request) -> None:
-        def call() -> Any:
-            args, kwargs = request.arguments()
-            return function(ret, *args, **kwargs) if deferred else function(*args, **kwargs)
-
-        run(ret, call, (lambda _: None) if deferred else ret)
-
-    return lambda ret, request: pool.submit(handle, ret, request)

@@ -1,8 +1,9 @@
 """The handshake of a connection, and the peer at its other end once it is up.
 
-In each direction the frames are GREET (magic, version, nonce), PROVE (that the sender has the key), HELLO (name, uid) and
-WELCOME, or REFUSE with the reason. The dialling end proves first; neither tells its name before the other has proved
-itself. GREET to HELLO must be done within 2 s. Until it is up a link accepts small frames of these kinds only.
+In each direction the frames are GREET (magic, version, nonce), PROVE (that the sender has the key), HELLO
+(name, uid) and WELCOME, or REFUSE with the reason. The dialling end proves first; neither tells its name
+before the other has proved itself. GREET to HELLO must be done within 2 s. Until it is up a link accepts
+small frames of these kinds only.
 """
 
 from __future__ import annotations
@@ -42,7 +43,9 @@ class Link:
         self._expects = wire.GREET
         self._welcomes = 0  # ours and the peer's
         self._deadline = node.loop.call_later(HELLO_TIMEOUT, self.close, "no hello in time")
-        self._connection = Connection(node.loop, sock, GREETING_LIMIT, self._greet, self._on_frame, self._on_lost)
+        self._connection = Connection(
+            node.loop, sock, GREETING_LIMIT, self._greet, self._on_frame, self._on_lost
+        )
 
     @property
     def sock(self) -> socket.socket:

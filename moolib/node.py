@@ -1,9 +1,9 @@
 """The engine of an `Rpc`: a thread with an asyncio loop, listeners, connections, and the peers behind them.
 
-A peer is known by its name, and told from a later one of that name by its uid. A newcomer with the name of a connected peer
-waits until that one has shown that it lives (the newcomer is refused) or has gone. Addresses given to `connect` are tried
-for ever. Frames for a peer that is not connected wait until it is or until they are dropped; frames that were sent when a
-connection broke are lost (a call is made at most once).
+A peer is known by its name, and told from a later one of that name by its uid. A newcomer with the name of a
+connected peer waits until that one has shown that it lives (the newcomer is refused) or has gone. Addresses
+given to `connect` are tried for ever. Frames for a peer that is not connected wait until it is or until they
+are dropped; frames that were sent when a connection broke are lost (a call is made at most once).
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class Node:
             self.loop.call_soon_threadsafe(function, *args)
 
     def close(self) -> None:
-        """Close all and end the thread; bounded. Takes no lock, for garbage collection may call it anywhere."""
+        """Close all and end the thread; bounded. Takes no lock: garbage collection may call it anywhere."""
         self.call_soon(self._close)
         if threading.current_thread() is not self._thread and self._thread.is_alive():
             self._thread.join(CLOSE_TIMEOUT)
@@ -118,7 +118,7 @@ class Node:
             link.send(wire.encode(wire.RENAME, value=name))
 
     def post(self, peer: str, frame: list[wire.Buffer], call: int = 0) -> bool:
-        """Send a frame to a peer. If it is not connected, a call's frame waits, another is dropped, and False returned."""
+        """Send a frame to a peer. If it is not connected, return False: a call's waits, another is dropped."""
         with self._lock:
             links = self.peers.get(peer)
             link = links[0] if links else None

@@ -1,4 +1,5 @@
-"""The threads that run the handlers of all Rpcs of a process: started when needed, at most `set_max_threads` of them.
+"""The threads that run the handlers of all Rpcs of a process: started when needed, at most `set_max_threads`
+of them.
 
 They are daemons, so that a handler that never returns cannot keep the program from ending.
 """
@@ -17,11 +18,14 @@ _tasks: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]]] = queue.Si
 _lock = threading.Lock()
 _threads = 0
 _busy = 0  # tasks queued or running
-_limit = max(16, os.cpu_count() or 1)  # handlers may wait for calls of their own, so more than there are cores
+_limit = max(
+    16, os.cpu_count() or 1
+)  # handlers may wait for calls of their own, so more than there are cores
 
 
 def set_max_threads(n: int) -> None:
-    """At most `n` handlers run at a time (default: the number of cores, at least 16). Running ones are left alone.
+    """At most `n` handlers run at a time (default: the number of cores, at least 16). Running ones are left
+    alone.
 
     Raises:
         ValueError: `n` is below 1.

@@ -5,14 +5,16 @@
 >>> client = Rpc(); client.connect(address); client.sync("host", "double", 21)
 42
 
-Peers that are connected to a common peer find each other by name. Values are nested tuples, lists and dicts of None, bool,
-int, float, str, bytes, NumPy arrays and scalars, and tensors (see `moolib.wire`); they are copied when the call is made.
+Peers that are connected to a common peer find each other by name. Values are nested tuples, lists and dicts
+of None, bool, int, float, str, bytes, NumPy arrays and scalars, and tensors (see `moolib.wire`); they are
+copied when the call is made.
 """
 
 from __future__ import annotations
 
 import inspect
 import secrets
+import traceback
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -20,9 +22,11 @@ from typing import Any
 from moolib import address, pool, security, wire
 from moolib.calls import Calls
 from moolib.future import Future, RpcError
-from moolib.handlers import Handlers, RpcDeferredReturn, in_pool
+from moolib.handlers import Handlers, RpcDeferredReturn
 from moolib.link import MAX_PEER_NAME, Link
+from moolib.log import log
 from moolib.node import Node
+from moolib.rpc_queue import Queue, batched, in_pool, queued
 
 __all__ = ["Rpc", "RpcDeferredReturn", "RpcError", "create_uid"]
 
@@ -43,10 +47,15 @@ class _Events:
         self._calls, self._handlers = calls, weakref.ref(handlers)
 
     def on_frame(self, link: Link, frame: wire.Frame) -> None:
-        if frame.kind in (wire.REPLY, wire.ERROR):
-            self._calls.on_reply(link, frame)
-        elif handlers := self._handlers():
-            handlers.on_frame(link, frame)
+        try:
+            if frame.kind in (wire.REPLY, wire.ERROR):
+                self._calls.on_reply(link, frame)
+            elif handlers := self._handlers():
+                handlers.on_frame(link, frame)
+        except wire.WireError:
+            raise
+        except Exception:  # of a callback; the connection is in order
+            log("error", "frame %s %r of %s:\n%s", frame.kind, frame.name, link.name, traceback.format_exc())
 
     def on_peer(self, name: str, connected: bool) -> None:
         if connected:
@@ -62,7 +71,7 @@ class _Events:
 
 
 class Rpc:
-    """A named peer that offers functions and calls those of others. It closes when it is garbage-collected."""
+    """A named peer that offers functions and calls those of others. It closes when it is collected."""
 
     def __init__(
         self,
@@ -76,8 +85,8 @@ class Rpc:
         """Start the engine; its first name is a random one.
 
         Args:
-            key_file: secret that all peers share (default: the file that MOOLIB_KEY_FILE names, if set). Whoever has not
-                the same one can neither connect nor learn a name.
+            key_file: secret that all peers share (default: the file that MOOLIB_KEY_FILE names, if set).
+                Whoever has not the same one can neither connect nor learn a name.
             tls_cert: certificate (PEM) to present and to trust; connections are encrypted.
             tls_key: its private key (PEM), needed to listen.
             allow_pickle: send and accept any Python object, and thereby trust all peers to run any code here.
@@ -146,20 +155,40 @@ class Rpc:
     ) -> None:
         """Offer `function(*args, **kwargs)`; it runs on a thread of the pool (`set_max_threads`).
 
+        Args:
+            batch_size: call it once for so many calls, with their arguments stacked (see `moolib.rpc_queue`).
+            device: move tensors there first.
+
         Raises:
-            RpcError: the name is taken.
+            RpcError: the name is taken, or `batch_size` is below 1.
         """
-        self._handlers.define(name, in_pool(function, deferred=False))
+        self._define(name, function, batch_size, device, deferred=False)
 
     def define_deferred(
         self, name: str, callback: Callable[..., Any], *, batch_size: int | None = None, device: Any = None
     ) -> None:
         """Offer `callback(ret, *args, **kwargs)`, which answers by calling `ret(value)`, whenever it likes.
 
-        Raises:
-            RpcError: the name is taken.
+        Args and errors as `define`.
         """
-        self._handlers.define(name, in_pool(callback, deferred=True))
+        self._define(name, callback, batch_size, device, deferred=True)
+
+    def define_queue(
+        self, name: str, *, batch_size: int | None = None, device: Any = None, dynamic_batching: bool = False
+    ) -> Queue:
+        """Offer a function whose calls the program takes from a queue.
+
+        Args:
+            batch_size: take so many calls at a time, stacked.
+            device: move tensors there first.
+            dynamic_batching: take the calls that wait, stacked, 1 to `batch_size` (default: all) of them.
+
+        Raises:
+            RpcError: as `define`.
+        """
+        queue = Queue(batch_size, device, dynamic_batching)
+        self._handlers.define(name, queued(queue))
+        return queue
 
     def undefine(self, name: str) -> None:
         """Withdraw a function; nothing happens if there is none."""
@@ -169,7 +198,8 @@ class Rpc:
         """Call a function of a peer.
 
         Returns:
-            Its result; or RpcError if it raises (with the remote traceback), does not exist or does not answer in time.
+            Its result; or RpcError if it raises (with the remote traceback), does not exist or does not
+            answer in time.
 
         Raises:
             RpcError: the peer is this one.
@@ -180,7 +210,7 @@ class Rpc:
     def async_callback(
         self, peer: str, function: str, callback: Callable[[Any, Any], None], /, *args: Any, **kwargs: Any
     ) -> None:
-        """As `async_`, but calls `callback(result, None)` or `callback(None, error)` on a thread of the pool."""
+        """As `async_`, but call `callback(result, None)` or `callback(None, error)` in the pool."""
 
         def done(future: Future[Any]) -> None:
             error = future.exception()
@@ -202,6 +232,15 @@ class Rpc:
             "functions": self._handlers.names(),
             "calls": len(self._calls),
         }
+
+    def _define(
+        self, name: str, function: Callable, batch_size: int | None, device: Any, deferred: bool
+    ) -> None:
+        if batch_size is None:
+            handler = in_pool(function, device, deferred)
+        else:
+            handler = batched(function, batch_size, device, deferred)
+        self._handlers.define(name, handler)
 
     # For the other modules of this package.
 

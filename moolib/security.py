@@ -1,7 +1,8 @@
 """Who may connect: a shared key proved by both ends (HMAC-SHA256 challenge), and TLS by the standard library.
 
-The proof covers the certificate of the listening end, so that with a key nobody can sit between the two ends, whoever
-issued the certificate. Without a key everybody who can connect is trusted; both ends must agree in this.
+The proof covers the certificate of the listening end, so that with a key nobody can sit between the two ends,
+whoever issued the certificate. Without a key everybody who can connect is trusted; both ends must agree in
+this.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Security:
 
 
 def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Security:
-    """Read the key (default: the file that MOOLIB_KEY_FILE names) and the certificate, which also is what we trust.
+    """Read the key (default: the file that MOOLIB_KEY_FILE names) and the certificate, which also is what we
+    trust.
 
     Raises:
         RpcError: a file cannot be read or is empty.
@@ -68,7 +70,9 @@ def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Sec
             listen.load_cert_chain(tls_cert, tls_key)
         return Security(key, listen, connect, _certificate(tls_cert))
     except OSError as error:  # ssl.SSLError is one
-        raise RpcError(f"cannot read key_file={key_file} tls_cert={tls_cert} tls_key={tls_key}: {error}") from error
+        raise RpcError(
+            f"cannot read key_file={key_file} tls_cert={tls_cert} tls_key={tls_key}: {error}"
+        ) from error
 
 
 def _certificate(path: str) -> bytes:

@@ -2,15 +2,17 @@
 
 A frame is ``prefix | name | body | padding | payload``:
 
-- the prefix (24 bytes, network order) holds the kind, the lengths of the other parts and the number of the call;
+- the prefix (24 bytes, network order) holds the kind, the lengths of the other parts and the number of the
+  call;
 - the name is the function meant (UTF-8);
-- the body is one msgpack value. What msgpack does not know travels as extension types: tuples, integers beyond 64 bit,
-  NumPy scalars and, as (dtype, offset, shape) only, arrays and tensors;
+- the body is one msgpack value. What msgpack does not know travels as extension types: tuples, integers
+  beyond 64 bit, NumPy scalars and, as (dtype, offset, shape) only, arrays and tensors;
 - the payload holds the raw elements of the arrays and tensors, each at a multiple of 16 bytes.
 
-A sender copies every tensor once, into the payload, so that it may be changed as soon as the call was made. A receiver
-copies none: its tensors are views of the frame. Every length is checked before memory is reserved or read, and nothing is
-unpickled unless the program asked for it. `torch` is imported only when a tensor arrives.
+A sender copies every tensor once, into the payload, so that it may be changed as soon as the call was made. A
+receiver copies none: its tensors are views of the frame. Every length is checked before memory is reserved or
+read, and nothing is unpickled unless the program asked for it. `torch` is imported only when a tensor
+arrives.
 """
 
 from __future__ import annotations
@@ -36,7 +38,6 @@ MAX_DEPTH = 100  # nested tuples
 JOIN_BELOW = 1 << 14  # bytes; smaller payloads are sent together with their header
 
 _TUPLE, _INT, _SCALAR, _ARRAY, _TENSOR, _PICKLE = range(1, 7)
-_MSGPACK_STACK = 500  # msgpack's own limit on nested lists and dicts is near; ours is for clear errors
 
 Buffer = bytes | bytearray | memoryview
 
@@ -63,7 +64,9 @@ class Frame(NamedTuple):
         return unpack(self.body, self.payload, allow_pickle)
 
 
-def encode(kind: int, call: int = 0, name: str = "", value: Any = None, allow_pickle: bool = False) -> list[Buffer]:
+def encode(
+    kind: int, call: int = 0, name: str = "", value: Any = None, allow_pickle: bool = False
+) -> list[Buffer]:
     """One frame as the buffers to send, in order.
 
     Raises:
@@ -89,7 +92,9 @@ def frame_size(prefix: Buffer, limit: int) -> int:
     """
     kind, name, body, payload, _ = PREFIX.unpack(prefix)
     if not GREET <= kind <= NOTIFY or name > MAX_NAME or body > MAX_BODY or body + payload > limit:
-        raise WireError(f"frame out of bounds: kind {kind}, name {name}, body {body}, payload {payload} bytes")
+        raise WireError(
+            f"frame out of bounds: kind {kind}, name {name}, body {body}, payload {payload} bytes"
+        )
     return name + body + (-(name + body) % ALIGN + payload if payload else 0)
 
 
@@ -108,7 +113,8 @@ def decode(prefix: Buffer, rest: memoryview) -> Frame:
 
 
 def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
-    """(body, payload) of a value. Subclasses of list, tuple and dict travel as their base (pickled if allowed).
+    """(body, payload) of a value. Subclasses of list, tuple and dict travel as their base (pickled if
+    allowed).
 
     Raises:
         TypeError, ValueError: as `encode`.
@@ -149,7 +155,9 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
         for base in (dict, list, tuple):
             if isinstance(obj, base):
                 return base(obj)
-        raise TypeError(f"cannot send a {type(obj).__module__}.{type(obj).__qualname__}; see Rpc(allow_pickle=True)")
+        raise TypeError(
+            f"cannot send a {type(obj).__module__}.{type(obj).__qualname__}; see Rpc(allow_pickle=True)"
+        )
 
     def dump(obj: Any) -> bytes:
         return msgpack.packb(obj, default=default, strict_types=True, unicode_errors="surrogatepass")
@@ -157,7 +165,7 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
     body = dump(value)
     if not size:
         return body, memoryview(b"")
-    payload = memoryview(np.empty(size, np.uint8))
+    payload = np.empty(size, np.uint8).data
     for offset, copy in copies:
         copy(payload[offset:])
     return body, payload
@@ -186,9 +194,9 @@ def unpack(body: Buffer, payload: memoryview, allow_pickle: bool = False) -> Any
             dtype, raw = load(data)
             return np.frombuffer(raw, _numpy_dtype(np.dtype(dtype)), 1)[0]
         if code == _ARRAY:
-            return _read_array(*load(data), payload)
+            return _read_array(payload, *load(data))
         if code == _TENSOR:
-            return _read_tensor(*load(data), payload)
+            return _read_tensor(payload, *load(data))
         if code == _PICKLE and allow_pickle:
             return pickle.loads(data)
         raise WireError(f"extension {code} is not known or not allowed")
@@ -216,7 +224,7 @@ def _describe_array(array: np.ndarray, reserve: Callable) -> list:
     def copy(target: memoryview) -> None:
         np.ndarray(shape, dtype, target)[...] = array
 
-    return [dtype.str, reserve(array.nbytes, copy), shape_list(shape)]
+    return [dtype.str, reserve(array.nbytes, copy), list(shape)]
 
 
 def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
@@ -228,12 +236,7 @@ def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
         flat = torch.frombuffer(target, dtype=tensor.dtype, count=tensor.numel())
         flat.view(tensor.shape).copy_(tensor.detach())
 
-    return [str(tensor.dtype).removeprefix("torch."), reserve(nbytes, copy), shape_list(tensor.shape)]
-
-
-def shape_list(shape: Any) -> list[int]:
-    """A shape as msgpack knows it."""
-    return [int(n) for n in shape]
+    return [str(tensor.dtype).removeprefix("torch."), reserve(nbytes, copy), list(tensor.shape)]
 
 
 def _checked(offset: int, shape: list[int], itemsize: int, payload: memoryview) -> int:
@@ -243,13 +246,13 @@ def _checked(offset: int, shape: list[int], itemsize: int, payload: memoryview) 
     return math.prod(shape)
 
 
-def _read_array(dtype: str, offset: int, shape: list[int], payload: memoryview) -> np.ndarray:
+def _read_array(payload: memoryview, dtype: str, offset: int, shape: list[int]) -> np.ndarray:
     kind = _numpy_dtype(np.dtype(dtype))
     count = _checked(offset, shape, kind.itemsize, payload)
     return np.ndarray(shape, kind, payload, offset) if count and kind.itemsize else np.empty(shape, kind)
 
 
-def _read_tensor(dtype: str, offset: int, shape: list[int], payload: memoryview) -> Any:
+def _read_tensor(payload: memoryview, dtype: str, offset: int, shape: list[int]) -> Any:
     import torch
 
     kind = getattr(torch, dtype, None)
