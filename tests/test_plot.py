@@ -73,8 +73,9 @@ def test_colours_without_a_terminal_unless_refused(run, log, monkeypatch):
 @pytest.mark.parametrize("scale", [1e-7, 0.01, 1, 1e5, -1e9])
 @pytest.mark.parametrize("end", [1, 500, 1e6, 5e6, 123456789])
 @pytest.mark.parametrize("width", [40, 80, 200])
-def test_no_line_is_wider_than_the_terminal(width, end, scale):
-    x, y = np.linspace(0, end, 30), scale * np.sin(np.arange(30.0))
+@pytest.mark.parametrize("shape", [np.sin(np.arange(30.0)), np.full(30, 5.0)])
+def test_no_line_is_wider_than_the_terminal(shape, width, end, scale):
+    x, y = np.linspace(0, end, 30), scale * shape
     series = [
         plot.Series(label, x, y, y) for label in ("a/very/long/path/to/logs.tsv some_long_key", "b", "c")
     ]
