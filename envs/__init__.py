@@ -1,7 +1,7 @@
 """The Go2 task on MuJoCo: batches of robots with observations, rewards and resets. NumPy, no learning."""
 
 from envs.config import EnvConfig
-from envs.go2.batch import Counters, StepResult
 from envs.pool import EnvPool, make_pool
+from envs.results import Counters, StepResult
 
 __all__ = ["Counters", "EnvConfig", "EnvPool", "StepResult", "make_pool"]

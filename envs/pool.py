@@ -9,10 +9,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 
 from envs.config import EnvConfig
-from envs.go2.batch import Counters, Go2Batch, StepResult
+from envs.go2.batch import Go2Batch
 from envs.go2.model import JOINT_NAMES
 from envs.go2.state import State
 from envs.go2.symmetry import mirror
+from envs.results import Counters, StepResult
 
 
 class EnvPool:

@@ -1,8 +1,8 @@
 """Frozen dataclasses from nested plain dictionaries (as read from YAML), checked key by key.
 
-The dataclass is the schema: its annotations say what a value may be: numbers, `Annotated[float, Bounds(...)]`, texts,
-`Literal`s, tuples, mappings, further dataclasses, or None where the annotation allows it. Every mistake raises a
-`ValueError` of one line that names the key, its value and what is allowed.
+The dataclass is the schema: its annotations say what a value may be: numbers, `Annotated[float,
+Bounds(...)]`, texts, `Literal`s, tuples, mappings, further dataclasses, or None where the annotation allows
+it. Every mistake raises a `ValueError` of one line that names the key, its value and what is allowed.
 """
 
 import dataclasses
