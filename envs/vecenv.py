@@ -93,8 +93,8 @@ class VecEnv:
         """Base height, projected gravity 3, base velocity 6, joint angles 12, joint speeds 12 [n, 34]."""
         rows = []
         for data in self.datas:
-            gravity = projected_gravity(data.qpos[3:7]) rows.append(np.concatenate([data.qpos[2:3], gravity,
-            data.qvel[:6], data.qpos[7:], data.qvel[6:]]))
+            height, gravity = data.qpos[2:3], projected_gravity(data.qpos[3:7])
+            rows.append(np.concatenate([height, gravity, data.qvel[:6], data.qpos[7:], data.qvel[6:]]))
         return np.array(rows)
 
 
@@ -111,7 +111,7 @@ def rotation_matrix(quat: np.ndarray) -> np.ndarray:
 
 
 def projected_gravity(quat: np.ndarray) -> np.ndarray:
-    """Direction of gravity seen in the base frame, R^T (0, 0, -1) [3], for the base's quaternion (w, x, y, z)."""
+    """Direction of gravity in the base frame, R^T (0, 0, -1) [3], for the base's quaternion (w, x, y, z)."""
     return rotation_matrix(quat).T @ np.array([0.0, 0.0, -1.0])
 
 
