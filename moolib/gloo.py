@@ -1,10 +1,10 @@
-"""Gloo process groups that live for one membership epoch: the data plane's only door to ``torch.distributed``.
+"""Gloo process groups that live for one membership epoch: the data plane's only door to `torch.distributed`.
 
-A group is formed from a `Rendezvous` (gloo's store: a few hundred bytes of addresses per member, carried by whoever made
-it) and is used by one control thread. Gloo cannot abort an operation: one that will never finish blocks its group, also
-its destruction, until gloo's own time-out. So every wait is cut into short slices between which we look whether the
-epoch is `over`; when it is, `EpochOver` is raised and the group, with the tensors that gloo may still write to, goes
-to a reaper thread. Those tensors must not be used again.
+A group is formed from a `Rendezvous` (gloo's store: a few hundred bytes of addresses per member, carried by
+whoever made it) and is used by one control thread. Gloo cannot abort an operation: one that will never finish
+blocks its group, also its destruction, until gloo's own time-out. So every wait is cut into short slices between
+which we look whether the epoch is `over`; when it is, `EpochOver` is raised and the group, with the tensors that
+gloo may still write to, goes to a reaper thread. Those tensors must not be used again.
 
 `ProcessGroupGloo` as a bare class is semi-public, so it is used in this module alone.
 """
@@ -29,7 +29,7 @@ REAP_INTERVAL = 0.1  # seconds between two looks at abandoned operations
 THREADS = 2  # gloo's worker threads per group; operations run one at a time
 
 
-class EpochOver(Exception):  # noqa: N818 (a signal, not an error)
+class EpochOver(Exception):
     """The membership changed: what was waited for will never come."""
 
 
@@ -41,7 +41,7 @@ class Rendezvous(Store):
     """What the members of an epoch tell each other in order to connect.
 
     Args:
-        publish: ``publish(key, value)`` brings ``value`` to `receive` of all other members.
+        publish: `publish(key, value)` brings `value` to `receive` of all other members.
     """
 
     def __init__(self, publish: Callable[[str, bytes], None]) -> None:
@@ -89,6 +89,28 @@ def _device(host: str) -> Any:
     return ProcessGroupGloo.create_device(hostname=host)
 
 
+class Alone:
+    """What `EpochGroup` is for a group of one."""
+
+    rank, size = 0, 1
+
+    def all_reduce(self, tensor: torch.Tensor) -> None:
+        """The sum over one member."""
+
+    def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
+        """`[...] -> [1, ...]`."""
+        return tensor.unsqueeze(0)
+
+    def send(self, tensor: torch.Tensor, to: int) -> None:
+        """There is nobody."""
+        raise PeerLost("a group of one has nobody to send to")
+
+    receive = send
+
+    def abandon(self) -> None:
+        """Nothing can be pending."""
+
+
 class EpochGroup:
     """The collective operations of one epoch. Blocking, one at a time, from one thread.
 
@@ -126,21 +148,21 @@ class EpochGroup:
         self._held.append(self._gloo)
 
     def all_reduce(self, tensor: torch.Tensor) -> None:
-        """Replace ``tensor`` (any shape, on the CPU) by its sum over all members: the same bits on each."""
+        """Replace `tensor` (any shape, on the CPU) by its sum over all members: the same bits on each."""
         self._run(self._gloo.allreduce, [tensor])
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The members' tensors stacked: ``[...] -> [size, ...]``."""
+        """The members' tensors stacked: `[...] -> [size, ...]`."""
         outputs = [torch.empty_like(tensor) for _ in range(self.size)]
         self._run(self._gloo.allgather, [outputs], [tensor])
         return torch.stack(outputs)
 
     def send(self, tensor: torch.Tensor, to: int) -> None:
-        """Send to the member of rank ``to``, which must `receive` a tensor of this shape and type."""
+        """Send to the member of rank `to`, which must `receive` a tensor of this shape and type."""
         self._run(self._gloo.send, [tensor], to, 0)
 
     def receive(self, tensor: torch.Tensor, source: int) -> None:
-        """Fill ``tensor`` with what the member of rank ``source`` sends."""
+        """Fill `tensor` with what the member of rank `source` sends."""
         self._run(self._gloo.recv, [tensor], source, 0)
 
     def abandon(self) -> None:
@@ -192,17 +214,21 @@ class EpochGroup:
 
 
 class _Reaper:
-    """Keeps abandoned groups until their last operation has ended, since dropping them earlier would block."""
+    """Keeps abandoned groups until their last operation has ended: dropping them earlier would block."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._abandoned: list[tuple[Any, list[Any]]] = []
         self._thread: threading.Thread | None = None
+        self._exiting = False
         atexit.register(self._leave_behind)
 
     def take(self, work: Any, held: list[Any]) -> None:
+        entry = (work, held)
         with self._lock:
-            self._abandoned.append((work, held))
+            if self._exiting:
+                return _keep_for_ever(entry)
+            self._abandoned.append(entry)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gloo-reaper", daemon=True)
                 self._thread.start()
@@ -225,8 +251,13 @@ class _Reaper:
     def _leave_behind(self) -> None:
         """At exit: one more reference to all that is pending, or the interpreter would wait for it to end."""
         with self._lock:
+            self._exiting = True
             for entry in self._abandoned:
-                ctypes.pythonapi.Py_IncRef(ctypes.py_object(entry))
+                _keep_for_ever(entry)
+
+
+def _keep_for_ever(value: Any) -> None:
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 
 _reaper = _Reaper()

@@ -1,0 +1,225 @@
+"""The broker: the one address that all peers know. It tells the members of each group who they are.
+
+`python -m moolib.broker [ADDRESS]` serves any number of groups, and only sees names, addresses, pings and the few
+hundred bytes with which the members of an epoch find each other; gradients never pass through it, and it never imports
+torch. `moolib.membership` has the rules. The messages, all one-way but the last:
+
+| to the broker | |
+|---|---|
+| `broker.join` | group, sync id and roster of the sender's epoch, sort order, time-out, identity |
+| `broker.ping` | group, sync id, status |
+| `broker.leave` | group |
+| `broker.rendezvous` | group, sync id, key, value: relayed to the other members, in the current epoch only |
+| `broker.report` | group, sync id: a reduction of that epoch failed |
+| `broker.status` | -> {group: {"sync_id", "members": [{"name", "last_ping", ...}]}} |
+
+| from the broker | |
+|---|---|
+| `group.epoch/GROUP` | sync id, roster |
+| `group.rendezvous/GROUP` | sync id, key, value |
+| `group.refused/GROUP` | member, accumulator, description: that member of the group has this other model |
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import signal
+import sys
+import time
+from typing import Any
+
+from moolib.future import RpcError
+from moolib.log import set_log_level
+from moolib.membership import Member, Membership
+from moolib.rpc import Rpc
+from moolib.weak import repeat, weak
+
+DEFAULT_ADDRESS = "0.0.0.0:4431"
+CHECK_INTERVAL = 0.05  # seconds between two looks for missing pings
+UPDATE_INTERVAL = 0.25  # seconds between two calls of `update` in `main`
+MAX_TIMEOUT = 3600.0  # seconds a member may ask for
+MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have some hundreds
+MAX_GROUP_NAME = 200  # characters
+MAX_IDENTITY = 1 << 18  # characters
+MAX_STATUS = 64  # entries
+STATUS_TIMEOUT = 5.0  # seconds that `--status` waits for the broker
+
+
+class Broker:
+    """Keeps the membership of all groups.
+
+    Args:
+        rpc: The `Rpc` to serve through; without one, an own `Rpc` named "broker" is made.
+    """
+
+    def __init__(self, rpc: Rpc | None = None) -> None:
+        if rpc is None:
+            rpc = Rpc()
+            rpc.set_name("broker")
+        self._rpc = rpc
+        self._groups: dict[str, Membership] = {}
+        self._checked = time.monotonic()
+        rpc._define_inline("broker.join", weak(self._join))
+        rpc._define_inline("broker.ping", weak(self._ping))
+        rpc._define_inline("broker.leave", weak(self._leave))
+        rpc._define_inline("broker.rendezvous", weak(self._rendezvous))
+        rpc._define_inline("broker.report", weak(self._report))
+        rpc._define_inline("broker.status", weak(self._status))
+        rpc._on_peer_change(weak(self._on_peer_change))
+        repeat(rpc._call_later, self._check)
+
+    def set_name(self, name: str) -> None:
+        """The name that peers know the broker by; they expect "broker"."""
+        self._rpc.set_name(name)
+
+    def listen(self, address: str) -> str:
+        """Accept peers at `address` and return it with the port that was bound.
+
+        Raises:
+            RuntimeError: The address is malformed or taken.
+        """
+        return self._rpc.listen(address)
+
+    def update(self) -> None:
+        """Kept for programs that call it in a loop: the broker works by itself, on its own thread."""
+
+    # What follows runs on the loop thread. Arguments come from the network and are checked by conversion.
+
+    def _join(
+        self, peer: str, group: str, sync_id: int, roster: list, order: int, timeout: float, identity: dict
+    ) -> None:
+        texts = {str(key): str(text) for key, text in identity.items()}
+        if len(group) > MAX_GROUP_NAME or sum(map(len, texts.values())) > MAX_IDENTITY:
+            raise ValueError(f"the identity of {peer} in {group[:MAX_GROUP_NAME]} is too long")
+        members = self._groups.get(group) or self._new_group(str(group))
+        limit = min(max(float(timeout), CHECK_INTERVAL), MAX_TIMEOUT)
+        conflict = members.join(peer, int(sync_id), [str(name) for name in roster], int(order), limit, texts)
+        if conflict:
+            reason = (conflict.member, conflict.accumulator, conflict.description)
+            self._rpc._notify(peer, f"group.refused/{group}", *reason)
+
+    def _new_group(self, group: str) -> Membership:
+        def push(sync_id: int, roster: list[str]) -> None:
+            for name in roster:
+                self._rpc._notify(name, f"group.epoch/{group}", sync_id, roster)
+
+        members = Membership(group, push, self._rpc._call_later, time.monotonic)
+        self._groups[group] = members
+        return members
+
+    def _ping(self, peer: str, group: str, sync_id: int, status: dict) -> None:
+        members = self._groups.get(group)
+        known = members is not None and members.ping(peer, sync_id, dict(list(status.items())[:MAX_STATUS]))
+        if not known:
+            sync_id, roster = (members.sync_id, members.roster) if members else (0, [])
+            self._rpc._notify(peer, f"group.epoch/{group}", sync_id, roster)
+
+    def _leave(self, peer: str, group: str) -> None:
+        if group in self._groups:
+            self._groups[group].leave(peer, "left")
+
+    def _rendezvous(self, peer: str, group: str, sync_id: int, key: str, value: bytes) -> None:
+        members = self._groups.get(group)
+        if members and members.sync_id == sync_id and peer in members.roster and len(value) <= MAX_RENDEZVOUS:
+            for name in members.roster:
+                if name != peer:
+                    self._rpc._notify(name, f"group.rendezvous/{group}", sync_id, key, value)
+
+    def _report(self, peer: str, group: str, sync_id: int) -> None:
+        if group in self._groups:
+            self._groups[group].report(peer, sync_id)
+
+    def _on_peer_change(self, peer: str, connected: bool) -> None:
+        if not connected:
+            for members in self._groups.values():
+                members.leave(peer, "lost its connection")
+
+    def _check(self) -> float:
+        """Drop the members that stopped pinging, and groups that nobody is in."""
+        late = time.monotonic() - self._checked - CHECK_INTERVAL
+        self._checked = time.monotonic()
+        for group, members in list(self._groups.items()):
+            if late > 10 * CHECK_INTERVAL:
+                members.forgive(late)
+            members.expire()
+            if members.empty() and not members.roster:
+                del self._groups[group]
+        return CHECK_INTERVAL
+
+    def _status(self, peer: str) -> dict[str, Any]:
+        return {
+            group: {
+                "sync_id": members.sync_id,
+                "members": [
+                    self._describe(members.members[name])
+                    for name in members.roster
+                    if name in members.members
+                ],
+            }
+            for group, members in self._groups.items()
+        }
+
+    def _describe(self, member: Member) -> dict[str, Any]:
+        return {**member.status, "name": member.name, "last_ping": time.monotonic() - member.last_ping}
+
+
+def format_status(status: dict[str, Any]) -> str:
+    """The answer of `broker.status` for people."""
+    lines = []
+    for group, entry in sorted(status.items()):
+        lines.append(f"{group}: sync id {entry['sync_id']}, {len(entry['members'])} members")
+        for member in entry["members"]:
+            told = ", ".join(f"{k} {v}" for k, v in member.items() if k not in ("name", "last_ping"))
+            ping = f"last ping {member['last_ping']:.1f} s ago"
+            lines.append(f"  {member['name']}: {told + ', ' if told else ''}{ping}")
+    return "\n".join(lines) or "no groups"
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Serve until Ctrl-C or SIGTERM; with `--status`, ask a running broker instead."""
+    parser = argparse.ArgumentParser(
+        prog="python -m moolib.broker", description="Serves the groups of all peers."
+    )
+    parser.add_argument(
+        "address", nargs="?", default=DEFAULT_ADDRESS, help="where to listen (default: %(default)s)"
+    )
+    parser.add_argument("--key-file", help="file with the key that peers must have too")
+    parser.add_argument("--tls-cert", help="PEM file with the certificate of the broker")
+    parser.add_argument("--tls-key", help="PEM file with the certificate's key")
+    parser.add_argument("--status", metavar="ADDRESS", help="print the groups of the broker at ADDRESS")
+    parser.add_argument("--json", action="store_true", help="with --status: for programs")
+    options = parser.parse_args(arguments)
+    security = {"key_file": options.key_file, "tls_cert": options.tls_cert, "tls_key": options.tls_key}
+    try:
+        rpc = Rpc(**security)
+        if options.status:
+            status = _ask(rpc, options.status)
+            print(json.dumps(status) if options.json else format_status(status))
+        else:
+            _serve(rpc, options.address)
+    except (RpcError, OSError, ValueError) as error:
+        sys.exit(f"broker: {error}")
+
+
+def _ask(rpc: Rpc, address: str) -> dict[str, Any]:
+    rpc.set_timeout(STATUS_TIMEOUT)
+    rpc.connect(address)
+    return rpc.sync("broker", "broker.status")
+
+
+def _serve(rpc: Rpc, address: str) -> None:
+    set_log_level("info")
+    rpc.set_name("broker")
+    broker = Broker(rpc)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    print(f"Broker listening at {broker.listen(address)}", flush=True)
+    with contextlib.suppress(KeyboardInterrupt):
+        while True:
+            broker.update()
+            time.sleep(UPDATE_INTERVAL)
+
+
+if __name__ == "__main__":
+    main()
