@@ -11,7 +11,7 @@ from agent.algorithms import METRICS, entropy, log_prob, loss, minibatches, prep
 from agent.config import AlgorithmConfig, OptimizerConfig
 from agent.rollout import Minibatch, Rollout
 
-OPTIMIZER = OptimizerConfig(1e-3, 1e-3, "constant", 1, 0.01, 0.9, 0.999, 1e-8)
+OPTIMIZER = OptimizerConfig(1e-3, "constant", 1e-3, 1, 0.01, 0.9, 0.999, 1e-8)
 PPO = AlgorithmConfig(
     name="ppo", discounting=0.5, trace_decay=0.5, epochs=2, clip=0.2, clip_rho=1.0, clip_c=1.0, targets="gae",
     baseline_cost=0.5, clip_value=False, entropy_cost=0.0, normalize_advantages=False, grad_norm_clipping=1.0,

@@ -14,7 +14,7 @@ from agent.schedule import next_learning_rate
 
 
 def optimizer(schedule):
-    return OptimizerConfig(1e-3, 5e-4, schedule, 100, 0.01, 0.9, 0.999, 1e-8)
+    return OptimizerConfig(1e-3, schedule, 5e-4, 100, 0.01, 0.9, 0.999, 1e-8)
 
 
 def test_linear_schedule_by_hand():
