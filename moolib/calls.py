@@ -13,6 +13,8 @@ from moolib.future import Future, RpcError
 from moolib.link import Link
 from moolib.node import Node
 
+CLOSED = "the Rpc was closed"
+
 
 class _Call(NamedTuple):
     peer: str
@@ -31,6 +33,7 @@ class Calls:
         self._lock = threading.Lock()  # of the next two and of insertions
         self._sweep_at = math.inf  # s; when time-outs are looked for next
         self._refusal = ""  # what a peer told us when it refused us, until another one lets us in
+        self._closed = False
 
     def __len__(self) -> int:
         return len(self._calls)
@@ -59,12 +62,14 @@ class Calls:
             self._node.call_soon(self._node.discovery.seek, peer)
             if self._refusal and not self._node.peers:
                 call.future._set_exception(RpcError(self._refusal))
+        if self._closed:
+            call.future._set_exception(RpcError(CLOSED))
         return call.future
 
     def on_reply(self, link: Link, frame: wire.Frame) -> None:
         """A REPLY or an ERROR. Only the peer that was called may answer."""
         call = self._calls.get(frame.call)
-        if call is None or call.peer != link.name:
+        if call is None or call.peer not in (link.name, link.former_name):
             return
         value = frame.value(self._allow_pickle)
         if frame.kind == wire.REPLY:
@@ -73,17 +78,21 @@ class Calls:
             call.future._set_exception(RpcError(str(value)))
 
     def on_refused(self, reason: str) -> None:
-        """A peer refuses us: if we have no other one, nothing that waits can be sent, and the caller should know why."""
+        """A peer refuses us: if we have no other, what waits cannot be sent, and the callers are told why."""
         if not self._node.peers:
             self._refusal = f"refused by the peer: {reason}"
-            self.fail(self._refusal)
+            self._fail(self._refusal)
 
     def on_admitted(self) -> None:
         """A peer let us in."""
         self._refusal = ""
 
-    def fail(self, reason: str) -> None:
-        """End all calls with an error."""
+    def on_closed(self) -> None:
+        """The Rpc is gone."""
+        self._closed = True
+        self._fail(CLOSED)
+
+    def _fail(self, reason: str) -> None:
         for call in list(self._calls.values()):
             call.future._set_exception(RpcError(reason))
 

@@ -115,7 +115,7 @@ class Connection:
         except ssl.SSLWantWriteError:
             self._loop.add_writer(self.sock, self._shake_hands)
             return
-        except OSError as error:
+        except (OSError, AttributeError) as error:  # AttributeError: reset before it was wrapped
             self._loop.call_soon(self.close, f"TLS handshake failed: {error}")
             return
         self._loop.add_reader(self.sock, self._on_readable)
@@ -123,7 +123,7 @@ class Connection:
         self._loop.call_soon(self._on_readable)  # what came with the end of the handshake
 
     def _flush(self) -> bool:
-        """Write until all is written or the socket is full (False). An error is left to the reader, who sees it too."""
+        """Write until all is written or the socket is full (False). Errors are left to the reader."""
         try:
             while self._out:
                 sent = self.sock.send(self._out[0])

@@ -67,13 +67,13 @@ class Discovery:
         self._tell(wanted, "@meet", link.name)
 
     def _meet(self, link: Link, seeker: str, *_: Any) -> None:
-        host = address.local_host(link.sock)
+        host, endpoints = address.local_host(link.sock), self._node.endpoints
         reachable = [
-            Address(host, at.port) for at in self._node.listeners if at.host in (address.ALL, "::", host)
+            Address(host, at.port) for at in endpoints.listening() if at.host in (address.ALL, "::", host)
         ]
-        if not reachable and self._node.can_listen:
+        if not reachable and endpoints.can_listen:
             try:
-                reachable = [self._node.listen(Address(host))]
+                reachable = [endpoints.listen(Address(host))]
             except RpcError as error:
                 log("error", "%s: %s", self._node.name, error)
         self._tell(link.name, "@here", seeker, [str(at) for at in reachable])
@@ -91,7 +91,7 @@ class Discovery:
     async def _dial(self, peer: str, addresses: list[Any]) -> None:
         try:
             for text in addresses:
-                link = await self._node.dial(address.parse(str(text)))
+                link = await self._node.endpoints.dial(address.parse(str(text)))
                 while link and not link.up and not link.closed.is_set():
                     await asyncio.sleep(MIN_PAUSE)
                 if peer in self._node.peers:

@@ -16,7 +16,7 @@ class RpcError(RuntimeError):
 
 
 class Future(Generic[T]):
-    """The result of an operation that may still be running. Thread-safe; `result()` may be asked any number of times."""
+    """The result of an operation that may still be running. Thread-safe; may be asked any number of times."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.Lock())

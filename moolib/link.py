@@ -26,7 +26,7 @@ MAGIC = "moolib"
 VERSION = 1  # of frames and handshake; another one is refused
 HELLO_TIMEOUT = 2.0  # s, from the connection to HELLO
 GREETING_LIMIT = 4096  # bytes of a frame until the link is up
-MAX_PEER_NAME = 256  # characters
+MAX_NAME = 256  # characters
 
 
 class Link:
@@ -35,6 +35,8 @@ class Link:
     def __init__(self, node: Node, sock: socket.socket, dialer: bool) -> None:
         self.node, self.dialer = node, dialer
         self.name = self.uid = ""  # the peer's, from its HELLO on
+        self.former_name = ""  # the one before, if it was renamed
+        self.announced = ""  # our name, as the peer knows it
         self.up = False
         self.refused = ""  # why, if the other end refused us
         self.closed = asyncio.Event()
@@ -53,6 +55,11 @@ class Link:
         return self._connection.sock
 
     @property
+    def open(self) -> bool:
+        """Whether frames are still taken."""
+        return not self._connection.closed
+
+    @property
     def heard(self) -> float:
         """When (`time.monotonic`) the peer last sent anything."""
         return self._connection.heard
@@ -60,6 +67,11 @@ class Link:
     def send(self, buffers: list[wire.Buffer]) -> bool:
         """Send a frame; thread-safe, never blocks. False if the link is closed."""
         return self._connection.send(buffers)
+
+    def rename(self, name: str) -> None:
+        """Tell the peer that our name is another one now."""
+        self.announced = name
+        self.send(wire.encode(wire.RENAME, value=name))
 
     def close(self, reason: str) -> None:
         """Close the connection; the node is told."""
@@ -126,10 +138,11 @@ class Link:
         self._expects = wire.HELLO
         if not self.dialer:
             self._prove()
-        self.send(wire.encode(wire.HELLO, value=[self.node.name, self.node.uid]))
+        self.announced = self.node.name
+        self.send(wire.encode(wire.HELLO, value=[self.announced, self.node.uid]))
 
     def _on_hello(self, name: str, uid: str) -> None:
-        if not 0 < len(name) <= MAX_PEER_NAME or not 0 < len(uid) <= MAX_PEER_NAME:
+        if not 0 < len(name) <= MAX_NAME or not 0 < len(uid) <= MAX_NAME:
             raise wire.WireError("handshake: name out of bounds")
         self._expects = wire.WELCOME
         self._deadline.cancel()

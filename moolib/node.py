@@ -1,4 +1,4 @@
-"""The engine of an `Rpc`: a thread with an asyncio loop, listeners, connections, and the peers behind them.
+"""The engine of an `Rpc`: a thread with an asyncio loop, connections, and the peers behind them.
 
 A peer is known by its name, and told from a later one of that name by its uid. A newcomer with the name of a
 connected peer waits until that one has shown that it lives (the newcomer is refused) or has gone. Addresses
@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import random
 import secrets
 import socket
 import threading
@@ -19,21 +17,19 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
-from moolib import address, wire
+from moolib import wire
 from moolib.address import Address
 from moolib.discovery import Discovery
-from moolib.link import Link
+from moolib.endpoints import Endpoints
+from moolib.link import MAX_NAME, Link
 from moolib.log import log
 from moolib.security import Security
 
-DIAL_TIMEOUT = 5.0  # s
-MIN_BACKOFF, MAX_BACKOFF = 0.02, 0.5  # s between two tries to connect
 LIVE_TIMEOUT = 1.0  # s a peer has to show that it lives when another one claims its name
 LIVE_POLL = 0.02  # s
 HEARTBEAT = 5.0  # s of silence, then a peer is asked whether it lives
 DEAD_AFTER = 30.0  # s of silence, or of not taking what we send
 MAX_GREETING = 1024  # connections that have not said hello; the oldest makes room
-ACCEPT_PAUSE = 0.1  # s, when the process has no descriptors left
 CLOSE_TIMEOUT = 2.0  # s to wait for the thread to end
 
 
@@ -63,19 +59,13 @@ class Node:
         self.events: Events
         self.loop = asyncio.new_event_loop()
         self.discovery = Discovery(self)
-        self.listeners: dict[Address, socket.socket] = {}
+        self.endpoints = Endpoints(self.loop, security, self._begin)
         self.peers: dict[str, list[Link]] = {}  # the links that are up, the one in use first
         self._lock = threading.Lock()  # of peers and waiting
         self._waiting: dict[str, dict[int, list[wire.Buffer]]] = {}  # peer -> call -> frame
         self._greeting: dict[Link, None] = {}  # not yet up, oldest first
         self._tasks: set[asyncio.Task] = set()
-        self._closing = False
         self._thread = threading.Thread(target=self._run, name="moolib-rpc", daemon=True)
-
-    @property
-    def can_listen(self) -> bool:
-        """False only with a TLS certificate but no key for it."""
-        return self.security.listen is not None or self.security.connect is None
 
     def start(self, events: Events) -> None:
         """Begin to run."""
@@ -94,20 +84,9 @@ class Node:
         if threading.current_thread() is not self._thread and self._thread.is_alive():
             self._thread.join(CLOSE_TIMEOUT)
 
-    def listen(self, where: Address) -> Address:
-        """Listen at an address, at once; returns the bound one.
-
-        Raises:
-            RpcError: it cannot be bound.
-        """
-        sock, bound = address.listening_socket(where)
-        self.listeners[bound] = sock
-        self.call_soon(self.loop.add_reader, sock, self._accept, sock)
-        return bound
-
     def connect(self, where: Address) -> None:
         """Keep connected to an address."""
-        self.call_soon(lambda: self.spawn(self._keep_connected(where)))
+        self.call_soon(lambda: self.spawn(self.endpoints.keep_connected(where)))
 
     def rename(self, name: str) -> None:
         """Take another name; peers that are connected are told."""
@@ -115,16 +94,19 @@ class Node:
             self.name = name
             links = [link for links in self.peers.values() for link in links]
         for link in links:
-            link.send(wire.encode(wire.RENAME, value=name))
+            link.rename(name)
 
     def post(self, peer: str, frame: list[wire.Buffer], call: int = 0) -> bool:
-        """Send a frame to a peer. If it is not connected, return False: a call's waits, another is dropped."""
-        with self._lock:
-            links = self.peers.get(peer)
-            link = links[0] if links else None
-            if link is None and call:
-                self._waiting.setdefault(peer, {})[call] = frame
-        return link is not None and link.send(frame)
+        """Send a frame to a peer. If it is not connected: False; a call's waits, another is dropped."""
+        while True:
+            with self._lock:
+                link = next((link for link in self.peers.get(peer, ()) if link.open), None)
+                if link is None:
+                    if call:
+                        self._waiting.setdefault(peer, {})[call] = frame
+                    return False
+            if link.send(frame):
+                return True
 
     def waiting(self, peer: str) -> bool:
         """Whether calls wait for a peer."""
@@ -146,24 +128,6 @@ class Node:
         task = self.loop.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-
-    async def dial(self, where: Address) -> Link | None:
-        """Connect to an address once; None if nobody is there."""
-        for family, target in await self._resolve(where):
-            sock = socket.socket(family, socket.SOCK_STREAM)
-            try:
-                sock.setblocking(False)
-                await asyncio.wait_for(self.loop.sock_connect(sock, target), DIAL_TIMEOUT)
-                if self.security.connect:
-                    sock = self.security.connect.wrap_socket(sock, do_handshake_on_connect=False)
-                return self._begin(sock, dialer=True)
-            except (OSError, asyncio.TimeoutError) as error:
-                log("debug", "cannot connect to %s: %s", where, error)
-                sock.close()
-            except asyncio.CancelledError:
-                sock.close()
-                raise
-        return None
 
     def admit(self, link: Link) -> None:
         """Decide on a peer that has said hello."""
@@ -187,6 +151,8 @@ class Node:
                     link.send(frame)
         if not known:
             return link.close("another peer of that name was faster")
+        if link.announced != self.name:  # it changed during the handshake
+            link.rename(self.name)
         log("verbose", "%s: connected to %s", self.name, link.name)
         if first:
             self.events.on_peer(link.name, True)
@@ -222,15 +188,9 @@ class Node:
             self.loop.close()
 
     def _close(self) -> None:
-        self._closing = True
         for task in self._tasks:
             task.cancel()
-        for bound, sock in self.listeners.items():
-            self.loop.remove_reader(sock)
-            sock.close()
-            if bound.path:
-                with contextlib.suppress(OSError):
-                    os.unlink(bound.path)
+        self.endpoints.close()
         for link in [*self._greeting, *(link for links in list(self.peers.values()) for link in links)]:
             link.close("closed")
         self.events.on_closed()
@@ -242,47 +202,6 @@ class Node:
         if len(self._greeting) > MAX_GREETING:
             next(iter(self._greeting)).close("too many connections without a hello")
         return link
-
-    def _accept(self, listener: socket.socket) -> None:
-        try:
-            sock, _ = listener.accept()
-            if self.security.listen:
-                sock = self.security.listen.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
-            self._begin(sock, dialer=False)
-        except (BlockingIOError, ConnectionError):
-            return
-        except OSError as error:
-            log("error", "%s: cannot accept connections: %s", self.name, error)
-            if self._greeting:
-                next(iter(self._greeting)).close("no descriptors left")
-            self.loop.remove_reader(listener)
-            self.loop.call_later(ACCEPT_PAUSE, self._resume, listener)
-
-    def _resume(self, listener: socket.socket) -> None:
-        if not self._closing:
-            self.loop.add_reader(listener, self._accept, listener)
-
-    async def _resolve(self, where: Address) -> list[tuple[int, Any]]:
-        if where.path:
-            return [(socket.AF_UNIX, where.path)]
-        try:
-            found = await self.loop.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
-        except OSError as error:
-            log("verbose", "cannot resolve %s: %s", where, error)
-            return []
-        return [(family, target) for family, _, _, _, target in found]
-
-    async def _keep_connected(self, where: Address) -> None:
-        backoff = MIN_BACKOFF
-        while True:
-            link = await self.dial(where)
-            if link is not None:
-                await link.closed.wait()
-                backoff = MIN_BACKOFF if link.up else MAX_BACKOFF
-                if link.uid == self.uid:
-                    return log("info", "%s: %s is our own address", self.name, where)
-            await asyncio.sleep(backoff * random.uniform(0.5, 1.0))
-            backoff = min(2 * backoff, MAX_BACKOFF)
 
     def _decide(self, link: Link, since: float) -> None:
         current = self.peers.get(link.name, [])
@@ -300,14 +219,14 @@ class Node:
             link.welcome()
 
     def _on_renamed(self, link: Link, name: Any) -> None:
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
             raise wire.WireError("malformed name")
         if name == link.name:
             return
         if name == self.name or (name in self.peers and self.peers[name][0].uid != link.uid):
             return link.refuse(f"the name {name!r} is the one of a live peer")
         self._forget(link)
-        link.name = name
+        link.former_name, link.name = link.name, name
         self.on_up(link)
 
     def _forget(self, link: Link) -> None:

@@ -23,7 +23,7 @@ from moolib import address, pool, security, wire
 from moolib.calls import Calls
 from moolib.future import Future, RpcError
 from moolib.handlers import Handlers, RpcDeferredReturn
-from moolib.link import MAX_PEER_NAME, Link
+from moolib.link import MAX_NAME, Link
 from moolib.log import log
 from moolib.node import Node
 from moolib.rpc_queue import Queue, batched, in_pool, queued
@@ -67,7 +67,7 @@ class _Events:
         self._calls.on_refused(reason)
 
     def on_closed(self) -> None:
-        self._calls.fail("the Rpc was closed")
+        self._calls.on_closed()
 
 
 class Rpc:
@@ -108,8 +108,8 @@ class Rpc:
         Raises:
             RpcError: empty or longer than 256 characters.
         """
-        if not 0 < len(name) <= MAX_PEER_NAME:
-            raise RpcError(f"name {name!r}: 1 to {MAX_PEER_NAME} characters are allowed")
+        if not 0 < len(name) <= MAX_NAME:
+            raise RpcError(f"name {name!r}: 1 to {MAX_NAME} characters are allowed")
         self._node.rename(name)
 
     def get_name(self) -> str:
@@ -138,9 +138,9 @@ class Rpc:
         Raises:
             RpcError: malformed, taken, or TLS without a private key.
         """
-        if not self._node.can_listen:
+        if not self._node.endpoints.can_listen:
             raise RpcError("listening with TLS needs tls_key")
-        return str(self._node.listen(address.parse(address_, listening=True)))
+        return str(self._node.endpoints.listen(address.parse(address_, listening=True)))
 
     def connect(self, address_: str) -> None:
         """Connect to an address, in the background; try again for ever, also after the connection was lost.
@@ -227,7 +227,7 @@ class Rpc:
         return {
             "name": self._node.name,
             "uid": self._node.uid,
-            "listening": [str(bound) for bound in list(self._node.listeners)],
+            "listening": [str(bound) for bound in self._node.endpoints.listening()],
             "peers": {name: len(links) for name, links in list(self._node.peers.items())},
             "functions": self._handlers.names(),
             "calls": len(self._calls),
