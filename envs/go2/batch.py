@@ -100,6 +100,7 @@ class Go2Batch:
         if self.config.episode.stagger:
             self._steps[:] = self.rng.integers(0, self._max_steps, self._n)
         self._advance_clock()
+        self._renew_commands()
         return self.observer.observe(self.state, self.rng, out=self.result.obs)
 
     def set_commands(self, values: np.ndarray | None) -> np.ndarray:
@@ -126,6 +127,7 @@ class Go2Batch:
         state, result = self.state, self.result
         bad = self._simulate(actions)
         self._steps += 1
+        self._wait -= 1
         self._advance_clock()
         state.update_contacts(self.config.control_dt)
         self._judge(bad)
@@ -222,7 +224,6 @@ class Go2Batch:
     def _renew_commands(self) -> None:
         """Draws the commands that are due and steers towards headings."""
         free = ~self._held
-        self._wait -= 1
         self._draw_commands(np.flatnonzero(free & (self._wait <= 0)))
         if self.config.commands.heading and free.any():
             yaw_rate = commands.steer(self.state.heading, self.state.yaw, self.config.commands)

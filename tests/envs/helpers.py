@@ -1,0 +1,42 @@
+"""Presets as the tests use them, and contact forces straight from MuJoCo's contacts."""
+
+from pathlib import Path
+from typing import Any
+
+import mujoco
+import numpy as np
+import yaml
+
+from envs import EnvConfig
+from envs.go2 import model
+
+PRESETS = Path(__file__).parents[2] / "conf" / "env"
+
+
+def preset(name: str) -> dict[str, Any]:
+    """The preset as nested plain dictionaries."""
+    return yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+
+
+def task(name: str, **changes: Any) -> EnvConfig:
+    """The preset with changes given as ``section__key=value``."""
+    values = preset(name)
+    for path, value in changes.items():
+        section, key = path.split("__")
+        values[section][key] = value
+    return EnvConfig.from_dict(values)
+
+
+def net_forces(m: mujoco.MjModel, d: mujoco.MjData) -> np.ndarray:
+    """World forces on the four feet, the base, the thighs and the calves without feet [13, 3]."""
+    names = [f"{leg}_foot" for leg in model.LEGS] + ["base"]
+    names += [f"{leg}_{link}" for link in ("thigh", "calf") for leg in model.LEGS]
+    net, local = np.zeros((13, 3)), np.zeros(6)
+    for i in range(d.ncon):
+        mujoco.mj_contactForce(m, d, i, local)
+        force = d.contact[i].frame.reshape(3, 3).T @ local[:3]  # on the second geom
+        for geom, sign in zip(d.contact[i].geom, (-1, 1), strict=True):
+            name = m.geom(geom).name or m.body(m.geom_bodyid[geom]).name
+            if name in names:
+                net[names.index(name)] += sign * force
+    return net
