@@ -12,7 +12,6 @@ copied when the call is made.
 
 from __future__ import annotations
 
-import inspect
 import secrets
 import traceback
 import weakref
@@ -261,8 +260,8 @@ class Rpc:
         self._node.call_soon(function, *args)
 
     def _call_later(self, seconds: float, function: Callable[..., Any], *args: Any) -> None:
-        """Run `function(*args)` on the loop thread after a while; a bound method is held weakly."""
-        self._node.call_soon(self._node.loop.call_later, seconds, _weak(function), *args)
+        """Run `function(*args)` on the loop thread after a while."""
+        self._node.call_soon(self._node.loop.call_later, seconds, function, *args)
 
     def _local_host(self, peer: str) -> str:
         """The local IP address of the connection to a peer.
@@ -278,15 +277,3 @@ class Rpc:
     def _close(self) -> None:
         """Close now; bounded in time."""
         self._finalizer()
-
-
-def _weak(function: Callable[..., Any]) -> Callable[..., Any]:
-    if not inspect.ismethod(function):
-        return function
-    reference = weakref.WeakMethod(function)
-
-    def call(*args: Any) -> None:
-        if (method := reference()) is not None:
-            method(*args)
-
-    return call

@@ -37,6 +37,11 @@ MAX_PAYLOAD = 1 << 34  # bytes; reserved lazily by the system, so a mere claim c
 MAX_DEPTH = 100  # nested tuples
 JOIN_BELOW = 1 << 14  # bytes; smaller payloads are sent together with their header
 
+# Others (quantized ones, for example) crash torch when a tensor of them is made of bytes.
+TENSOR_DTYPES = frozenset(
+    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 "
+    "complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
+)
 _TUPLE, _INT, _SCALAR, _ARRAY, _TENSOR, _PICKLE = range(1, 7)
 
 Buffer = bytes | bytearray | memoryview
@@ -140,7 +145,7 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
 
     def default(obj: Any) -> Any:
         torch = sys.modules.get("torch")
-        if type(obj) is tuple:
+        if type(obj) is tuple or (isinstance(obj, tuple) and not allow_pickle):
             return msgpack.ExtType(_TUPLE, nested(list(obj)))
         if torch is not None and isinstance(obj, torch.Tensor):
             return msgpack.ExtType(_TENSOR, dump(_describe_tensor(torch, obj, reserve)))
@@ -152,9 +157,10 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
             return msgpack.ExtType(_INT, obj.to_bytes(obj.bit_length() // 8 + 1, "big", signed=True))
         if allow_pickle:
             return msgpack.ExtType(_PICKLE, pickle.dumps(obj))
-        for base in (dict, list, tuple):
-            if isinstance(obj, base):
-                return base(obj)
+        if isinstance(obj, dict):
+            return dict(obj)
+        if isinstance(obj, list):
+            return list(obj)
         raise TypeError(
             f"cannot send a {type(obj).__module__}.{type(obj).__qualname__}; see Rpc(allow_pickle=True)"
         )
@@ -228,7 +234,8 @@ def _describe_array(array: np.ndarray, reserve: Callable) -> list:
 
 
 def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
-    if tensor.layout is not torch.strided or tensor.is_quantized:
+    dtype = str(tensor.dtype).removeprefix("torch.")
+    if tensor.layout is not torch.strided or dtype not in TENSOR_DTYPES:
         raise TypeError(f"cannot send a tensor of layout {tensor.layout}, dtype {tensor.dtype}")
     nbytes = tensor.numel() * tensor.element_size()
 
@@ -236,7 +243,7 @@ def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
         flat = torch.frombuffer(target, dtype=tensor.dtype, count=tensor.numel())
         flat.view(tensor.shape).copy_(tensor.detach())
 
-    return [str(tensor.dtype).removeprefix("torch."), reserve(nbytes, copy), list(tensor.shape)]
+    return [dtype, reserve(nbytes, copy), list(tensor.shape)]
 
 
 def _checked(offset: int, shape: list[int], itemsize: int, payload: memoryview) -> int:
@@ -255,9 +262,9 @@ def _read_array(payload: memoryview, dtype: str, offset: int, shape: list[int]) 
 def _read_tensor(payload: memoryview, dtype: str, offset: int, shape: list[int]) -> Any:
     import torch
 
-    kind = getattr(torch, dtype, None)
-    if not isinstance(kind, torch.dtype):
+    if dtype not in TENSOR_DTYPES:
         raise WireError(f"unknown dtype {dtype!r}")
+    kind = getattr(torch, dtype)
     count = _checked(offset, shape, kind.itemsize, payload)
     if not count:
         return torch.empty(shape, dtype=kind)
