@@ -15,7 +15,6 @@ import atexit
 import ctypes
 import functools
 import threading
-import time
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
@@ -26,6 +25,7 @@ from torch.distributed import ProcessGroupGloo, Store
 SLICE = timedelta(milliseconds=10)  # how often a wait looks whether the epoch is over
 SLICE_OVER = "Operation timed out!"  # gloo's words for "the slice is over, the operation goes on"
 REAP_INTERVAL = 0.1  # seconds between two looks at abandoned operations
+REAP_TIMEOUT = 1.0  # seconds that the exit waits for the reaper
 THREADS = 2  # gloo's worker threads per group; operations run one at a time
 
 
@@ -220,13 +220,13 @@ class _Reaper:
         self._lock = threading.Lock()
         self._abandoned: list[tuple[Any, list[Any]]] = []
         self._thread: threading.Thread | None = None
-        self._exiting = False
+        self._exiting = threading.Event()
         atexit.register(self._leave_behind)
 
     def take(self, work: Any, held: list[Any]) -> None:
         entry = (work, held)
         with self._lock:
-            if self._exiting:
+            if self._exiting.is_set():
                 return _keep_for_ever(entry)
             self._abandoned.append(entry)
             if self._thread is None:
@@ -234,7 +234,7 @@ class _Reaper:
                 self._thread.start()
 
     def _run(self) -> None:
-        while True:
+        while not self._exiting.is_set():
             with self._lock:
                 pending, ended = [], []
                 for entry in self._abandoned:
@@ -246,14 +246,16 @@ class _Reaper:
                     return
             del entry, work
             ended.clear()  # destroys the groups, outside the lock
-            time.sleep(REAP_INTERVAL)
+            self._exiting.wait(REAP_INTERVAL)
 
     def _leave_behind(self) -> None:
         """At exit: one more reference to all that is pending, or the interpreter would wait for it to end."""
         with self._lock:
-            self._exiting = True
+            self._exiting.set()
             for entry in self._abandoned:
                 _keep_for_ever(entry)
+        if self._thread:  # a thread that is in gloo when the interpreter ends would abort the process
+            self._thread.join(REAP_TIMEOUT)
 
 
 def _keep_for_ever(value: Any) -> None:

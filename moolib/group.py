@@ -35,6 +35,7 @@ class Epoch:
         self.sync_id, self.members = sync_id, members
         self.rank = members.index(name)
         self.over = False
+        self.forming = False  # members are connecting, for which they need the broker
         self.failed = False  # a reduction failed; told to the broker until there is a new epoch
         self._lock = threading.Lock()
         self._rendezvous: dict[str, Rendezvous] = {}
@@ -82,6 +83,7 @@ class Group:
         self._timeout = DEFAULT_TIMEOUT
         self._sort_order = 0
         self._joining = False
+        self._host = ""  # our address, as seen by the broker's side of the network
         self._refusal: str | None = None
         self._identity: dict[str, str] = {}  # accumulator -> description of its model
         self._status: dict[str, Callable[[], dict[str, Any]]] = {}
@@ -177,8 +179,10 @@ class Group:
         if epoch.size == 1:
             return Alone()
         timeout = max(OPERATION_TIMEOUTS * self._timeout, MIN_OPERATION_TIMEOUT)
-        host = self._rpc._local_host(self._broker)
-        return EpochGroup(epoch.rendezvous(channel), epoch.rank, epoch.size, host, over, timeout)
+        epoch.forming = True
+        link = EpochGroup(epoch.rendezvous(channel), epoch.rank, epoch.size, self._host, over, timeout)
+        epoch.forming = False
+        return link
 
     def _fail(self, epoch: Epoch) -> None:
         """A reduction of this epoch failed: ask the broker for a new one."""
@@ -216,8 +220,13 @@ class Group:
         return min(self._timeout / PINGS_PER_TIMEOUT, MAX_PING_INTERVAL)
 
     def _on_peer_change(self, peer: str, connected: bool) -> None:
-        if peer == self._broker and connected:
+        if peer != self._broker:
+            return
+        if connected:
+            self._host = self._rpc._local_host(peer)
             self._announce()
+        elif self._epoch and self._epoch.forming:
+            self._epoch.failed = True
 
     def _on_epoch(self, peer: str, sync_id: int, members: list[str]) -> None:
         if peer != self._broker:
