@@ -38,10 +38,9 @@ MAX_DEPTH = 100  # nested tuples
 JOIN_BELOW = 1 << 14  # bytes; smaller payloads are sent together with their header
 
 # Others (quantized ones, for example) crash torch when a tensor of them is made of bytes.
-TENSOR_DTYPES = frozenset(
-    "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 bfloat16 float32 float64 complex32 complex64 "
-    "complex128 float8_e4m3fn float8_e4m3fnuz float8_e5m2 float8_e5m2fnuz float8_e8m0fnu".split()
-)
+TENSOR_DTYPES = {"bool", "float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"}
+TENSOR_DTYPES |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
+TENSOR_DTYPES |= {f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")}
 _TUPLE, _INT, _SCALAR, _ARRAY, _TENSOR, _PICKLE = range(1, 7)
 
 Buffer = bytes | bytearray | memoryview

@@ -1,0 +1,189 @@
+"""Peers: addresses, names, how they find each other, come, go, freeze and are collected."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from moolib import Rpc, RpcError
+from tests.moolib.peers import ANY, eventually, named, serving
+
+SERVER = """
+import sys, moolib
+rpc = moolib.Rpc()
+rpc.set_name("server")
+rpc.define("double", lambda x: 2 * x)
+rpc.define("echo", lambda x: x)
+print(rpc.listen(sys.argv[1]), flush=True)
+sys.stdin.read()
+assert "torch" not in sys.modules, "torch was imported"
+print("end", flush=True)
+"""
+
+
+@pytest.fixture
+def process():
+    started = []
+
+    def start(address: str = ANY) -> tuple[subprocess.Popen, str]:
+        child = subprocess.Popen(
+            [sys.executable, "-c", SERVER, address], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        started.append(child)
+        return child, child.stdout.readline().strip()
+
+    yield start
+    for child in started:
+        child.kill()
+        child.communicate()
+
+
+@pytest.mark.parametrize(
+    "form", ["127.0.0.1:0", "tcp://127.0.0.1:0", "0", ":0", "*:0", "[::1]:0", "localhost:0"]
+)
+def test_address_forms(form):
+    _server, address = serving(address=form)
+    port = address.rpartition(":")[2]
+    assert int(port) > 0
+    for target in {address.replace("0.0.0.0", "127.0.0.1"), address if "[" in form else f":{port}"}:
+        assert named("client", target).sync("server", "double", 2) == 4
+
+
+def test_only_the_loopback_is_bound_unless_asked_for():
+    assert Rpc().listen("0").startswith("127.0.0.1:")
+    assert Rpc().listen(":0").startswith("0.0.0.0:")
+
+
+def test_unix_sockets(tmp_path):
+    path = f"ipc://{tmp_path}/socket"
+    server, address = serving(address=path)
+    assert address == path and os.stat(tmp_path / "socket").st_mode & 0o077 == 0
+    assert named("client", address).sync("server", "double", 2) == 4
+    with pytest.raises(RpcError, match="in use"):
+        Rpc().listen(path)
+    server._close()
+    assert not (tmp_path / "socket").exists()
+
+
+def test_addresses_that_make_no_sense_or_are_taken():
+    for wrong in ("", "host", "host:port", "1.2.3.4:99999", "::1:80", "-1", "ipc://"):
+        with pytest.raises(RpcError, match="expected HOST:PORT"):
+            Rpc().connect(wrong)
+    _server, address = serving()
+    with pytest.raises(RuntimeError, match=f"cannot listen at {address}: Address already in use"):
+        Rpc().listen(address)
+
+
+def test_peers_find_each_other_through_a_common_one():
+    broker, address = serving("broker")
+    one, two = named("one", address), named("two", address)
+    one.define("name", lambda: "one")
+    two.define("name", lambda: "two")
+    assert (one.sync("two", "name"), two.sync("one", "name")) == ("two", "one")
+    assert "two" in one.debug_info()["peers"]
+    assert all(a.startswith("127.0.0.1:") for a in two.debug_info()["listening"])
+    del broker
+    gc.collect()
+    assert one.sync("two", "name") == "two"
+
+
+def test_a_second_live_peer_of_a_name_is_refused():
+    _server, address = serving()
+    first = named("twin", address)
+    assert first.sync("server", "double", 1) == 2
+    second = named("twin", address)
+    with pytest.raises(RuntimeError, match="'twin'"):
+        second.sync("server", "double", 1)
+    assert first.sync("server", "double", 1) == 2
+    first._close()
+    assert eventually(lambda: "server" in second.debug_info()["peers"])
+    assert second.sync("server", "double", 1) == 2
+
+
+def test_renaming_while_connected():
+    server, address = serving()
+    client = named("before", address)
+    client.sync("server", "double", 1)
+    client.define("hello", lambda: "hello")
+    client.set_name("after")
+    assert server.sync("after", "hello") == "hello"
+    assert list(server.debug_info()["peers"]) == ["after"]
+
+
+def test_collected_rpcs_close_and_their_callers_reconnect():
+    server, address = serving()
+    server.define("refers", lambda: server)
+    client = named("client", address)
+    assert client.sync("server", "double", 1) == 2
+    server.undefine("refers")
+    threads = threading.active_count()
+    server._handlers.define_inline("cycle", lambda peer: server)
+    del server
+    gc.collect()
+    assert eventually(lambda: threading.active_count() < threads)
+    client.set_timeout(0.2)
+    with pytest.raises(RuntimeError, match="timed out"):
+        client.sync("server", "double", 1)
+    client.set_timeout(20)
+    server, _ = serving(address=address)
+    assert client.sync("server", "double", 3) == 6
+
+
+def test_closing_ends_what_waits():
+    client = named("client")
+    future = client.async_("nobody", "f")
+    client._close()
+    with pytest.raises(RuntimeError, match="closed"):
+        future.result(5)
+    with pytest.raises(RuntimeError, match="closed"):
+        client.async_("nobody", "f").result(5)
+
+
+def test_a_killed_process_is_noticed_and_its_successor_found(process):
+    child, address = process()
+    client = named("client", address)
+    changes = []
+    gone = threading.Event()
+
+    def on_peer(name, connected):
+        changes.append((name, connected))
+        if not connected:
+            gone.set()
+
+    client._on_peer_change(on_peer)
+    assert client.sync("server", "double", 5) == 10
+    child.send_signal(signal.SIGKILL)
+    assert gone.wait(5)
+    assert changes == [("server", True), ("server", False)]
+    process(address)
+    assert client.sync("server", "double", 6) == 12
+
+
+def test_a_frozen_process_gives_way_to_its_successor(process):
+    server, address = serving("broker")
+    child, at = process()
+    server.connect(at)
+    assert server.sync("server", "double", 1) == 2
+    child.send_signal(signal.SIGSTOP)
+    successor = named("server", address)
+    successor.define("who", lambda: "successor")
+    assert eventually(lambda: "broker" in successor.debug_info()["peers"])
+    assert server.sync("server", "who") == "successor"
+    child.send_signal(signal.SIGCONT)
+
+
+def test_a_process_without_torch_ends_quickly(process):
+    child, address = process()
+    client = named("client", address)
+    assert client.sync("server", "echo", np.ones(100_000)).sum() == 100_000
+    start = time.monotonic()
+    assert child.communicate("", timeout=10)[0] == "end\n"
+    assert child.returncode == 0 and time.monotonic() - start < 5
