@@ -35,10 +35,15 @@ DARK, GREY, LIGHT, BLACK = (
 )
 
 
-def build(
-    physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None, visual: bool = False
-) -> mujoco.MjModel:
-    """Builds the Go2 on a flat floor.
+def build(physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None) -> mujoco.MjModel:
+    """Builds the Go2 on a flat floor; see ``make_spec``."""
+    return make_spec(physics, kp, kd, timestep).compile()
+
+
+def make_spec(
+    physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None
+) -> mujoco.MjSpec:
+    """Describes the Go2 on a flat floor.
 
     The PD controller lives in the actuators: ``force = clip(kp (ctrl - q) - kd qdot, +-torque limit)`` with
     the targets ``ctrl`` in rad.
@@ -48,7 +53,6 @@ def build(
         kp: Proportional gain, N m/rad.
         kd: Derivative gain, N m s/rad.
         timestep: Seconds per physics step; None for the physics' own.
-        visual: Whether geometry that touches nothing is kept for pictures.
 
     Raises:
         ValueError: For an unknown ``physics``.
@@ -65,15 +69,15 @@ def build(
     spec.option.integrator = p.integrator
     spec.visual.global_.bvactive = 0  # no bounding-volume bookkeeping for pictures in the hot path
     _add_floor(spec)
-    base = _add_base(spec, p, visual)
+    base = _add_base(spec, p)
     for leg, name in enumerate(LEGS):
-        _add_leg(spec, base, p, leg, name, visual)
+        _add_leg(spec, base, p, leg, name)
     for name, limit in zip(JOINT_NAMES, torque_limits(physics), strict=True):
         _add_pd_actuator(spec, name, kp, kd, limit)
     _add_sensors(spec, p)
     standing = np.concatenate([[0, 0, KEYFRAME_HEIGHT, 1, 0, 0, 0], DEFAULT_JOINT_POS])
     spec.add_key(name="home", qpos=standing, ctrl=DEFAULT_JOINT_POS)
-    return spec.compile()
+    return spec
 
 
 def _add_floor(spec: mujoco.MjSpec) -> None:
@@ -108,7 +112,7 @@ def _add_floor(spec: mujoco.MjSpec) -> None:
     )
 
 
-def _add_base(spec: mujoco.MjSpec, p: Physics, visual: bool) -> mujoco.MjsBody:
+def _add_base(spec: mujoco.MjSpec, p: Physics) -> mujoco.MjsBody:
     base = spec.worldbody.add_body(
         name="base",
         pos=[0, 0, KEYFRAME_HEIGHT],
@@ -119,16 +123,14 @@ def _add_base(spec: mujoco.MjSpec, p: Physics, visual: bool) -> mujoco.MjsBody:
         explicitinertial=True,
     )
     base.add_freejoint()
-    if visual or not p.feet_only:
+    if not p.feet_only:
         _add_geom(base, p, "BOX", [0.1881, 0.04675, 0.057], [0, 0, 0], LIGHT)
         _add_geom(base, p, "CYLINDER", [0.05, 0.045, 0], [0.285, 0, 0.01], DARK)
         _add_geom(base, p, "SPHERE", [0.047, 0, 0], [0.293, 0, -0.06], DARK)
     return base
 
 
-def _add_leg(
-    spec: mujoco.MjSpec, base: mujoco.MjsBody, p: Physics, leg: int, name: str, visual: bool
-) -> None:
+def _add_leg(spec: mujoco.MjSpec, base: mujoco.MjsBody, p: Physics, leg: int, name: str) -> None:
     front, left = leg < 2, leg % 2 == 0
     x, y = 1 if front else -1, 1 if left else -1
     # A mirrored inertia frame permutes the components of its quaternion.
@@ -181,7 +183,7 @@ def _add_leg(
             damping=[p.damping, 0, 0],
             frictionloss=p.frictionloss,
         )
-    if visual or not p.feet_only:
+    if not p.feet_only:
         fl = leg == 0
         tilt = (0.9945, 0, -0.1048, 0) if fl else (0.995, 0, -0.0998, 0)
         _add_geom(hip, p, "CYLINDER", [0.046, 0.02, 0], [0, 0.08 * y, 0], DARK, quat=(1, 1, 0, 0))
