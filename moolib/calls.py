@@ -71,7 +71,11 @@ class Calls:
         call = self._calls.get(frame.call)
         if call is None or call.peer not in (link.name, link.former_name):
             return
-        value = frame.value(self._allow_pickle)
+        try:
+            value = frame.value(self._allow_pickle)
+        except wire.WireError as error:
+            call.future._set_exception(RpcError(f"the answer of {link.name}::{call.function!r}: {error}"))
+            raise
         if frame.kind == wire.REPLY:
             call.future._set_result(value)
         else:

@@ -134,7 +134,7 @@ class Handlers:
     def _answer(self, link: Link, frame: wire.Frame, kind: int, value: Any) -> None:
         if frame.kind == wire.NOTIFY:
             if kind == wire.ERROR:
-                log("error", "%s: notification %r of %s: %s", self._node.name, frame.name, link.name, value)
+                log("verbose", "%s: notification %r of %s: %s", self._node.name, frame.name, link.name, value)
             return
         try:
             link.send(wire.encode(kind, frame.call, "", value, self._allow_pickle))
