@@ -56,6 +56,7 @@ def start_rpc(config: Config, status: Status) -> tuple[moolib.Rpc, moolib.Broker
     address = config.connect
     if address is None:
         broker = moolib.Broker(moolib.Rpc(key_file=config.key_file))
+        broker.set_name("broker")
         address = broker.listen("127.0.0.1:0")
         status.say(
             f"broker embedded; to add peers: python -m agent.experiment connect={address} "
@@ -89,7 +90,7 @@ def _stop_on_signals(peer: Peer) -> None:
     """The first Ctrl-C or SIGTERM lets the peer finish its rollout and save; a second one ends it at once."""
 
     def handle(number: int, _frame: object) -> None:
-        peer.stop = True
+        peer.stop()
         signal.signal(number, signal.SIG_DFL)
 
     signal.signal(signal.SIGINT, handle)

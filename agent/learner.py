@@ -87,10 +87,10 @@ class Learner:
         group: moolib.Group,
         sums: GroupSums,
         clock: Clock,
-        should_stop: Callable[[], bool],
+        give_up: Callable[[], bool],
     ) -> None:
         self.config, self.policy, self.group, self.sums, self.clock = config, policy, group, sums, clock
-        self.should_stop = should_stop
+        self.give_up = give_up
         optimizer = config.algorithm.optimizer
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(
@@ -122,9 +122,9 @@ class Learner:
                 self._apply_update()
 
     def poll_while_acting(self) -> None:
-        """As `poll`, and tells a group that waits for our gradient to go on without one."""
+        """As `poll`, and lets the others go on without a gradient of ours."""
         self.poll()
-        if self.accumulator.wants_gradients():
+        if len(self.group.members()) > 1 and self.accumulator.wants_gradients():
             self.accumulator.skip_gradients()
 
     @property
@@ -144,8 +144,8 @@ class Learner:
     # ------------------------------------------------------------------ learning
 
     def wait_until_wanted(self) -> bool:
-        """Waits until the group wants a contribution from us; False if training ends instead."""
-        while not (self.finished or self.should_stop()):
+        """Waits until the group wants a contribution from us; False if we are to give up."""
+        while not self.give_up():
             self.poll()
             if self.accumulator.wants_gradients():
                 return True

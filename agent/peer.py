@@ -32,12 +32,15 @@ from agent.rollout import Rollout
 from agent.status import Status
 from envs import make_pool
 
+STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
+
 
 class Peer:
-    """Everything of one process; `train()` runs until the end, or until `stop` is set."""
+    """Everything of one process; `train()` runs until the end, or until `stop()` is called."""
 
     def __init__(self, config: Config, rpc: moolib.Rpc, status: Status) -> None:
-        self.config, self.status, self.stop = config, status, False
+        self.config, self.status = config, status
+        self.stop_requested: float | None = None  # time.monotonic() of the request
         self.savedir, self.localdir = Path(config.savedir), Path(config.localdir)
         self.checkpoint_path = self.savedir / "checkpoint.safetensors"
         seeds = self._seeds()
@@ -57,7 +60,7 @@ class Peer:
         self.group.set_timeout(config.group_timeout)
         self.clock = Clock()
         sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
-        self.learner = Learner(config, policy, self.group, sums, self.clock, lambda: self.stop)
+        self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
         self.loss = make_loss(config, policy)
         self.generator = torch.Generator().manual_seed(int(seeds[2]))
         self.actors = Actors(config, self.pool, policy, sums, self.clock, self.generator)
@@ -66,6 +69,14 @@ class Peer:
         self._resume()
         self.journal = Journal(config, self.pool, self.learner, self.clock)
         self.logs = self._open_logs()
+
+    def stop(self) -> None:
+        """Asks the loop to end after the rollout that it is at; may be called by a signal handler."""
+        self.stop_requested = time.monotonic()
+
+    def _give_up(self) -> bool:
+        """Whether to leave even in the middle of a rollout: the group has kept us waiting after `stop()`."""
+        return self.stop_requested is not None and time.monotonic() - self.stop_requested > STOP_PATIENCE
 
     def _seeds(self) -> np.ndarray:
         """Seeds of model, robots and actions; in a group by the peer's name too: no two act alike."""
@@ -160,7 +171,7 @@ class Peer:
         self._join()
         warm_until = time.monotonic() + self.config.warmup
         was_leader, now = False, time.monotonic()
-        while not (self.stop or self.learner.finished):
+        while not (self.stop_requested or self.learner.finished):
             rollout = self.actors.collect(self.learner)
             if time.monotonic() >= warm_until:
                 self._learn(rollout)
@@ -171,16 +182,18 @@ class Peer:
                 number = len(list(self.savedir.glob("leader-*")))
                 symlink(self.localdir, self.savedir / f"leader-{number:03d}")
             was_leader = is_leader
-            self._log_when_due()
+            if self.journal.age >= self.config.log_interval:
+                self._log()
             self._save_when_due()
-        self._log_when_due(at_once=True)
+        if self.learner.updates:
+            self._log()
         if self.learner.accumulator.is_leader() or not self.checkpoint_path.exists():
             self.save()
 
     def _join(self) -> None:
         """Waits until we have a group and a model."""
         give_up = time.monotonic() + self.config.connect_timeout
-        while not (self.learner.accumulator.connected() or self.stop):
+        while not (self.learner.accumulator.connected() or self.stop_requested):
             self.learner.poll()
             self.learner.accumulator.wait(0.05)
             if time.monotonic() > give_up:
@@ -205,11 +218,10 @@ class Peer:
                 self.learner.contribute(value, self.config.batch_size)
         self.learner.wait_until_wanted()  # our last contribution has become an update: act with it
 
-    def _log_when_due(self, at_once: bool = False) -> None:
-        if at_once or self.journal.age >= self.config.log_interval:
-            row = self.journal.row()
-            self.logs.write(row)
-            self.status.show(row)
+    def _log(self) -> None:
+        row = self.journal.row()
+        self.logs.write(row)
+        self.status.show(row)
 
     def close(self) -> None:
         """Leaves the group and closes files and threads."""
