@@ -1,0 +1,132 @@
+"""Environments for the tests of EnvPool, small and predictable. They import no torch: workers start fast."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from types import SimpleNamespace
+
+import numpy as np
+
+DISCRETE = SimpleNamespace(dtype=np.dtype(np.int64), shape=())
+
+
+class Counter:
+    """Observes (steps, last action); `length` steps end an episode (terminated). Reward: the action."""
+
+    action_space = DISCRETE
+
+    def __init__(self, length: int = 3) -> None:
+        self.length = length
+
+    def reset(self):
+        self.steps = 0
+        return np.array([0, 0], np.int32), {}
+
+    def step(self, action):
+        self.steps += 1
+        observation = np.array([self.steps, action], np.int32)
+        return observation, float(action), self.steps == self.length, False, {}
+
+
+class OldCounter:
+    """The same by the older API; actions above 9 end the episode by its time limit."""
+
+    def reset(self):
+        self.steps = 0
+        return np.array([0, 0], np.int32)
+
+    def step(self, action):
+        self.steps += 1
+        cut = action > 9
+        info = {"TimeLimit.truncated": True} if cut else {}
+        return np.array([self.steps, action], np.int32), 1, self.steps == 3 or cut, info
+
+
+class Nested:
+    """Dicts and tuples of observations of many dtypes; actions are [2, 3] floats."""
+
+    action_space = SimpleNamespace(dtype=np.dtype(np.float32), shape=(2, 3))
+
+    def __init__(self) -> None:
+        self.total = np.zeros((2, 3), np.float32)
+
+    def _observe(self):
+        image = np.full((2, 2, 3), 7, np.uint8)
+        return {"image": image, "sum": self.total.copy(), "pair": (np.float64(self.total.sum()), True)}
+
+    def reset(self):
+        self.total[:] = 0
+        return self._observe(), {}
+
+    def step(self, action):
+        self.kept = getattr(self, "kept", action)  # must not change under our hands
+        self.total += self.kept
+        return self._observe(), self.total.sum(), False, False, {}
+
+
+class Pair:
+    """A tuple of two observations, no action space, truncated after two steps."""
+
+    def reset(self):
+        self.steps = 0
+        return (np.zeros(2), np.zeros((), np.int16)), {}
+
+    def step(self, action):
+        self.steps += 1
+        return (np.full(2, float(np.sum(action))), np.int16(self.steps)), 0.5, False, self.steps == 2, {}
+
+
+class Pid(Counter):
+    """Observes the process it lives in."""
+
+    def reset(self):
+        return np.array([os.getpid()]), {}
+
+    def step(self, action):
+        return np.array([os.getpid()]), 0.0, False, False, {}
+
+
+class Trouble(Counter):
+    """Gets into trouble when told so by its action."""
+
+    def step(self, action):
+        if action == 1:
+            raise ValueError("trouble in the environment")
+        if action == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if action == 3:
+            time.sleep(1000)
+        if action == 4:
+            os._exit(7)
+        if action == 5:
+            return np.zeros(5), 0.0, False, False, {}
+        if action == 6:
+            return np.zeros(2), 0.0, False, False, {}  # float64 does not fit into int32
+        return super().step(action)
+
+
+class Closing(Counter):
+    """Leaves a file behind when it is closed."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__()
+        self.path = path
+
+    def close(self) -> None:
+        with open(self.path, "w") as file:
+            file.write("closed")
+
+
+def odd_one_out(path: str):
+    """A Pair for the first who asks, then Counters."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL))
+        return Pair()
+    except FileExistsError:
+        return Counter()
+
+
+def unmakeable():
+    raise OSError("no such simulator")
