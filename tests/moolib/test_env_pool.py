@@ -212,7 +212,7 @@ def test_environments_that_cannot_be_made(pool):
 
 def test_environments_that_differ(pool, tmp_path):
     p = pool(functools.partial(envs.odd_one_out, str(tmp_path / "first")))
-    with pytest.raises(RpcError, match="environments differ.*state"):
+    with pytest.raises(RpcError, match=r"environments differ.*state"):
         p.step(0, torch.zeros(4)).result(20)
 
 
