@@ -63,7 +63,7 @@ class Accumulator:
         self._parameters, self._buffers = list(parameters), list(buffers)
         self._weighted = weighted
         self._layout = Layout(self._parameters)
-        self._reducer = Reducer(self._group, name, self._layout, weighted)
+        self._reducer = Reducer(self._group, name, self._layout)
         self._events = -1  # of the reducer, as of the last update()
         self._connected = False
         self._has_gradients = False
@@ -117,9 +117,10 @@ class Accumulator:
             self._load(model.parameters, model.buffers)
             self._new_state, self._has_gradients = [model.state], False
         elif result:
-            self._layout.write(result.flat)
-            self._layout.give_back(result.flat)
             self._counts, self._has_gradients = result.counts, True
+            divisor = result.counts.batch_size if self._weighted else result.counts.num_gradients
+            self._layout.write(result.flat, divisor)
+            self._layout.give_back(result.flat)
 
     def wait(self, timeout: float) -> None:
         """Block, without the GIL, until something has happened since the last `update()`, at most `timeout` seconds."""

@@ -91,15 +91,16 @@ class Layout:
         if weight != 1:
             flat.gradients.mul_(weight)
 
-    def write(self, flat: Flat) -> None:
-        """Copy the gradients of `flat` into the parameters' `grad`, but where nobody had one."""
+    def write(self, flat: Flat, divisor: float) -> None:
+        """Put the gradients of `flat`, over `divisor`, into the parameters' `grad`, but where nobody had one."""
         present = [True] * len(self.parameters) if flat.present.all() else flat.present.tolist()
-        pairs = [(p, v) for p, v, there in zip(self.parameters, flat.views, present, strict=True) if there]
-        for p, _ in pairs:
-            if p.grad is None:
+        for p, view, there in zip(self.parameters, flat.views, present, strict=True):
+            if there and p.grad is None:
                 p.grad = torch.empty_like(p)
-        if pairs:
-            torch._foreach_copy_([p.grad for p, _ in pairs], [view for _, view in pairs])
+            if there and p.dtype == view.dtype and p.device == view.device:
+                torch.div(view, divisor, out=p.grad)  # one pass over the memory
+            elif there:
+                p.grad.copy_(view / divisor)
 
     def zero(self) -> None:
         """Zero the parameters' gradients."""

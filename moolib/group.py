@@ -7,11 +7,13 @@ nothing: the epoch goes on, and the group announces itself, with the epoch it ha
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from moolib.allreduce import AllReduce, Reductions
+from moolib.future import RpcError
 from moolib.gloo import Alone, EpochGroup, Rendezvous
 from moolib.log import log
 from moolib.rpc import Rpc
@@ -122,7 +124,7 @@ class Group:
             RuntimeError: The group has refused us, because our model differs from its members'.
         """
         if self._refusal:
-            raise RuntimeError(self._refusal)
+            raise RpcError(self._refusal)
         if not self._joining:
             self._joining = True
             self._announce()
@@ -159,7 +161,7 @@ class Group:
             RuntimeError: We are not a member, or a reduction of that name is under way.
         """
         if self._epoch is None:
-            raise RuntimeError(f"all_reduce {name!r}: not a member of group {self._name!r}")
+            raise RpcError(f"all_reduce {name!r}: not a member of group {self._name!r}")
         return self._reductions.start(self._epoch.sync_id, self._epoch.members, name, data, op, self._timeout)
 
     # For accumulators.
@@ -195,19 +197,14 @@ class Group:
     # What follows runs on the loop thread.
 
     def _announce(self) -> None:
-        if self._joining:
-            epoch = self._epoch
-            sync_id, members = (epoch.sync_id, epoch.members) if epoch else (0, [])
-            self._rpc._notify(
-                self._broker,
-                "broker.join",
-                self._name,
-                sync_id,
-                members,
-                self._sort_order,
-                self._timeout,
-                self._identity,
-            )
+        if not self._joining:
+            return
+        with contextlib.suppress(RpcError):  # not connected: the announcement is repeated when we are
+            self._host = self._rpc._local_host(self._broker)
+        epoch = self._epoch
+        sync_id, members = (epoch.sync_id, epoch.members) if epoch else (0, [])
+        about_us = (self._sort_order, self._timeout, self._identity)
+        self._rpc._notify(self._broker, "broker.join", self._name, sync_id, members, *about_us)
 
     def _ping(self) -> float:
         epoch = self._epoch
@@ -223,7 +220,6 @@ class Group:
         if peer != self._broker:
             return
         if connected:
-            self._host = self._rpc._local_host(peer)
             self._announce()
         elif self._epoch and self._epoch.forming:
             self._epoch.failed = True

@@ -50,7 +50,7 @@ class Contribution:
 class Result:
     """One finished step."""
 
-    flat: Flat  # the mean gradients
+    flat: Flat  # the sum of the gradients
     counts: Counts
 
 
@@ -66,7 +66,7 @@ class Model:
 class Reducer:
     """What the training thread (`Accumulator`) and the control thread share. `changed` guards all public attributes."""
 
-    def __init__(self, group: Group, name: str, layout: Layout, weighted: bool) -> None:
+    def __init__(self, group: Group, name: str, layout: Layout) -> None:
         self.changed = threading.Condition()
         self.events = 0  # counts whatever the program may want to act on
         self.inbox: deque[Contribution] = deque()
@@ -83,7 +83,7 @@ class Reducer:
         self.virtual_batch_size = 1
         self.parallel_gradients = 1
         self.error: Exception | None = None
-        self._group, self._name, self._layout, self._weighted = group, name, layout, weighted
+        self._group, self._name, self._layout = group, name, layout
         self._epoch: Epoch
         self._link: handover.Link
         self._stopped = False
@@ -316,7 +316,6 @@ class Reducer:
 
     def _finish_step(self, flat: Flat) -> None:
         counts = Counts.of(flat.counts)
-        flat.gradients.div_(counts.batch_size if self._weighted else counts.num_gradients)
         self._needed = (self._counted, self._needed[0])
         self._counted = 0
         with self.changed:
