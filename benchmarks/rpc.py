@@ -1,0 +1,144 @@
+"""Latency of `moolib.Rpc`, next to bare echoes over a socket and over asyncio streams in the same run.
+
+    python -m benchmarks.rpc
+
+Server and client are two processes on this machine. A small call carries one integer (8 bytes in the bare
+echoes), a large one 1 MB; both come back. The variants take turns, and medians are printed, so that other
+work on the machine hits all alike.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import multiprocessing as mp
+import socket
+import statistics
+import threading
+import time
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+
+import numpy as np
+
+import moolib
+
+SMALL, LARGE = 8, 1 << 20  # bytes
+IN_FLIGHT = 64  # calls
+HOST = "127.0.0.1"
+
+
+def serve(pipe: Connection) -> None:
+    """Answer all variants until the pipe closes."""
+    rpc = moolib.Rpc()
+    rpc.set_name("server")
+    rpc.define("echo", lambda x: x)
+    listener = socket.create_server((HOST, 0))
+    threading.Thread(target=serve_sockets, args=(listener,), daemon=True).start()
+    ready: list[int] = []
+    threading.Thread(target=lambda: asyncio.run(serve_streams(ready)), daemon=True).start()
+    while not ready:
+        time.sleep(0.01)
+    pipe.send((rpc.listen(f"{HOST}:0"), listener.getsockname()[1], ready[0]))
+    pipe.poll(None)
+
+
+def serve_sockets(listener: socket.socket) -> None:
+    """Echo messages of the size that the first 8 bytes tell, one connection after the other."""
+    while True:
+        sock, _ = listener.accept()
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        buffer = bytearray(int.from_bytes(sock.recv(8, socket.MSG_WAITALL), "big"))
+        while sock.recv_into(buffer, 0, socket.MSG_WAITALL) == len(buffer):
+            sock.sendall(buffer)
+
+
+async def serve_streams(ready: list[int]) -> None:
+    """The same with asyncio streams."""
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        size = int.from_bytes(await reader.readexactly(8), "big")
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            while True:
+                writer.write(await reader.readexactly(size))
+                await writer.drain()
+
+    server = await asyncio.start_server(handle, HOST, 0)
+    ready.append(server.sockets[0].getsockname()[1])
+    await server.serve_forever()
+
+
+def bare_echo(port: int, size: int) -> Callable[[], object]:
+    """A round trip to one of the bare servers."""
+    sock = socket.create_connection((HOST, port))
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    sock.sendall(size.to_bytes(8, "big"))
+    message, buffer = bytes(size), bytearray(size)
+
+    def call() -> None:
+        sock.sendall(message)
+        sock.recv_into(buffer, 0, socket.MSG_WAITALL)
+
+    return call
+
+
+def median_latency(call: Callable[[], object], count: int) -> float:
+    """Seconds of the median call of `count`."""
+    times = []
+    for _ in range(count):
+        start = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def throughput(rpc: moolib.Rpc, count: int) -> float:
+    """Small calls per second with `IN_FLIGHT` of them in flight."""
+    start = time.perf_counter()
+    futures = [rpc.async_("server", "echo", 1) for _ in range(IN_FLIGHT)]
+    for i in range(count):
+        futures[i % IN_FLIGHT].result()
+        futures[i % IN_FLIGHT] = rpc.async_("server", "echo", 1)
+    for future in futures:
+        future.result()
+    return count / (time.perf_counter() - start)
+
+
+def main() -> None:
+    """Print a line for each size."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--turns", type=int, default=9)
+    options = parser.parse_args()
+    context = mp.get_context("spawn")
+    ours, theirs = context.Pipe()
+    context.Process(target=serve, args=(theirs,), daemon=True).start()
+    theirs.close()
+    address, socket_port, stream_port = ours.recv()
+    rpc = moolib.Rpc()
+    rpc.connect(address)
+    for name, size, count in (("small call", SMALL, 500), ("1 MB echo", LARGE, 50)):
+        value = 1 if size == SMALL else np.zeros(size, np.uint8)
+        variants = {
+            "moolib.Rpc": lambda value=value: rpc.sync("server", "echo", value),
+            "socket": bare_echo(socket_port, size),
+            "asyncio streams": bare_echo(stream_port, size),
+        }
+        turns = [[median_latency(call, count) for call in variants.values()] for _ in range(options.turns)]
+        medians = [statistics.median(column) for column in zip(*turns, strict=True)]
+        figures = ", ".join(
+            f"{variant} {1e6 * m:.0f} us (x{medians[0] / m:.1f})"
+            for variant, m in zip(variants, medians, strict=True)
+        )
+        print(f"{name}, median: {figures}")
+        if size == LARGE:
+            continue
+        rates = [throughput(rpc, 5000) for _ in range(3)]
+        print(f"small calls, {IN_FLIGHT} in flight: {statistics.median(rates):.0f} calls/s")
+    ours.close()
+
+
+if __name__ == "__main__":
+    main()
