@@ -64,7 +64,7 @@ class Simulation:
             decimation: Physics steps.
 
         Returns:
-            Which simulations blew up [B] bool; these are in the standing pose now, sensors and torques 0.
+            Which simulations blew up [B] bool; these are in the standing pose now.
         """
         warnings = self.warnings[:, UNSTABLE, 1].copy()
         if delay.any():
@@ -77,10 +77,7 @@ class Simulation:
             bad = self._advance(decimation)
         bad |= (self.warnings[:, UNSTABLE, 1] != warnings).any(axis=1)
         bad |= self._absurd()
-        if bad.any():
-            self.rows[bad] = self._standing
-            self.sensors[bad] = 0.0
-            self.torque[bad] = 0.0
+        self.rows[bad] = self._standing
         return bad
 
     def _advance(self, nstep: int) -> np.ndarray:

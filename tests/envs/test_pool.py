@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from envs import make_pool
+from envs.go2.batch import Go2Batch
 from envs.go2.rewards import Rewarder
 from envs.go2.simulation import Simulation
 from tests.envs.helpers import task
@@ -66,7 +67,7 @@ def test_batches_differ_and_do_not_influence_each_other(pool):
 
 
 def test_actions_are_copied_at_once(pool, monkeypatch):
-    gate = hold_physics(monkeypatch)
+    gate = hold_steps(monkeypatch)
     pool.state(0).action[:] = 0.0
     actions = np.full((8, 12), 0.125, np.float32)
     future = pool.step(0, actions)
@@ -77,7 +78,7 @@ def test_actions_are_copied_at_once(pool, monkeypatch):
 
 
 def test_calls_in_flight_are_refused(pool, monkeypatch):
-    gate = hold_physics(monkeypatch)
+    gate = hold_steps(monkeypatch)
     future = pool.step(0, zeros())
     for call in (
         lambda: pool.step(0, zeros()),
@@ -93,15 +94,15 @@ def test_calls_in_flight_are_refused(pool, monkeypatch):
     pool.step(0, zeros()).result(TIMEOUT)
 
 
-def hold_physics(monkeypatch) -> threading.Event:
-    """Makes physics wait for an event."""
-    gate, step = threading.Event(), Simulation.step
+def hold_steps(monkeypatch) -> threading.Event:
+    """Makes the workers' steps wait for an event."""
+    gate, step = threading.Event(), Go2Batch.step
 
     def waiting(*args):
         assert gate.wait(TIMEOUT)
         return step(*args)
 
-    monkeypatch.setattr(Simulation, "step", waiting)
+    monkeypatch.setattr(Go2Batch, "step", waiting)
     return gate
 
 

@@ -1,0 +1,123 @@
+"""How close the environment comes to the bare physics, on states that training visits.
+
+``python -m benchmarks.env`` steps robots with random targets, so that they stumble and fall, and measures in
+one run, turn by turn and on exactly the same states and controls:
+
+* bare physics: ``mjbatch`` alone, one batch after the other, with every thread;
+* the environment: the pool with its batches in flight, with observations, rewards and resets.
+
+It prints both rates in policy steps per second, their ratio, and what one step of one batch costs where.
+"""
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+import yaml
+
+from envs import EnvConfig, EnvPool, make_pool
+from envs.go2 import model
+from envs.go2.simulation import Simulation
+
+PRESETS = Path(__file__).parents[1] / "conf" / "env"
+WARMUP = 50  # policy steps until falls and resets have mixed the robots' states
+Saved = list[dict[str, np.ndarray]]
+
+
+def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
+    """Steps all batches through ``actions`` [steps, batches, B, 12]; returns stamps [steps, batches, 3], s."""
+    batches = range(actions.shape[1])
+    stamps = np.empty((*actions.shape[:2], 3))
+    futures = [pool.step(i, actions[0, i]) for i in batches]
+    for t in range(len(actions)):
+        for i in batches:
+            stamps[t, i] = futures[i].result().stamps
+            if t + 1 < len(actions):
+                futures[i] = pool.step(i, actions[t + 1, i])
+    return stamps
+
+
+def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
+    """The physics states [steps, batches, B, nstate] that ``actions`` lead through, each before its step."""
+    rows = []
+    for step in actions:
+        rows.append([pool.state_dict(i)["rows"] for i in range(len(step))])
+        for i, action in enumerate(step):
+            pool.step(i, action).result()
+    return np.array(rows)
+
+
+def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarray, decimation: int) -> None:
+    """Steps the recorded states with the recorded targets and nothing else."""
+    controls = [simulation.batch.bind("ctrl") for simulation in simulations]
+    for states, wanted in zip(rows, targets, strict=True):
+        for i, simulation in enumerate(simulations):
+            simulation.rows[:] = states[i]
+            controls[i][:] = wanted[i]
+            simulation.batch.step(nstep=decimation)
+
+
+def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simulation]:
+    """Simulations with the same robots as the pool's, their own friction and masses included."""
+    physics, control = config.physics, config.control
+    m = model.build(physics.variant, control.kp, control.kd, physics.timestep)
+    simulations = []
+    for batch in saved:
+        simulation = Simulation(m, len(batch["rows"]), threads)
+        for name in (key.removeprefix("model.") for key in batch if key.startswith("model.")):
+            simulation.batch.expand(name)[:] = batch[f"model.{name}"]
+        simulations.append(simulation)
+    return simulations
+
+
+def main() -> None:
+    """Measures and prints."""
+    parser = argparse.ArgumentParser(description="Environment against bare physics, policy steps per second.")
+    parser.add_argument("--env", default="go2", help="preset in conf/env (default: go2)")
+    parser.add_argument("--robots", type=int, default=512, help="robots per batch (default: 512)")
+    parser.add_argument("--batches", type=int, default=2, help="batches in flight (default: 2)")
+    parser.add_argument("--steps", type=int, default=50, help="policy steps per turn (default: 50)")
+    parser.add_argument("--turns", type=int, default=5, help="turns of each (default: 5)")
+    parser.add_argument("--threads", type=int, default=0, help="physics threads per batch, 0: all (default)")
+    args = parser.parse_args()
+
+    config = EnvConfig.from_dict(yaml.safe_load((PRESETS / f"{args.env}.yaml").read_text()))
+    pool = make_pool(config, args.robots, args.batches, seed=0, num_threads=args.threads)
+    shape = (WARMUP + args.steps, args.batches, args.robots, pool.action_dim)
+    actions = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    run_pool(pool, actions[:WARMUP])
+    actions = actions[WARMUP:]
+    saved = [pool.state_dict(i) for i in range(args.batches)]
+    falls = pool.counters.falls
+    rows = record(pool, actions)
+    falls = pool.counters.falls - falls
+    targets = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+    simulations = bare_simulations(config, saved, args.threads)
+
+    samples = args.steps * args.batches * args.robots
+    env_seconds, bare_seconds, stamps = [], [], []
+    for _ in range(args.turns):
+        for i, state in enumerate(saved):
+            pool.load_state_dict(i, state)
+        began = time.perf_counter()
+        stamps.append(run_pool(pool, actions))
+        env_seconds.append(time.perf_counter() - began)
+        began = time.perf_counter()
+        run_bare(simulations, rows, targets, pool.decimation)
+        bare_seconds.append(time.perf_counter() - began)
+    pool.close()
+
+    physics, terms = (1e3 * np.diff(np.array(stamps), axis=-1)).mean(axis=(0, 1, 2))
+    env, bare = samples / np.median(env_seconds), samples / np.median(bare_seconds)
+    ratios = np.divide(bare_seconds, env_seconds)
+    share = f"{100 * falls / samples:.1f} % of the steps end in a fall"
+    print(f"{args.env}: {args.batches} batches of {args.robots} robots, {share}")
+    print(f"bare physics  {bare:8,.0f} policy steps/s  ({bare * pool.decimation:,.0f} physics steps/s)")
+    print(f"environment   {env:8,.0f} policy steps/s")
+    print(f"ratio         {np.median(ratios):8.3f}  (turns: {', '.join(f'{r:.3f}' for r in ratios)})")
+    print(f"one step of one batch in flight: physics {physics:.2f} ms, terms {terms:.2f} ms")
+
+
+if __name__ == "__main__":
+    main()
