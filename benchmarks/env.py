@@ -26,7 +26,7 @@ Saved = list[dict[str, np.ndarray]]
 
 
 def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
-    """Steps all batches through ``actions`` [steps, batches, B, 12]; returns stamps [steps, batches, 3], s."""
+    """Steps all batches through ``actions`` [steps, batches, B, 12]; returns stamps [steps, batches, 3]."""
     batches = range(actions.shape[1])
     stamps = np.empty((*actions.shape[:2], 3))
     futures = [pool.step(i, actions[0, i]) for i in batches]

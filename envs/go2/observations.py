@@ -87,7 +87,7 @@ class Observer:
         self.terms = [(name, TERMS[name][0], term.scale) for name, term in config.terms.items()]
         self.dim = sum(dim for _, dim, _ in self.terms)
         self._functions = [(TERMS[name][1], dim) for name, dim, _ in self.terms]
-        scales = [np.broadcast_to(np.float32(scale), dim) for _, dim, scale in self.terms]
+        scales = [np.broadcast_to(np.asarray(scale, np.float32), dim) for _, dim, scale in self.terms]
         noises = [np.full(TERMS[name][0], term.noise, np.float32) for name, term in config.terms.items()]
         self._scale, self._noise = np.concatenate(scales), np.concatenate(noises)
         self._noisy = config.noise and bool(self._noise.any())

@@ -94,7 +94,7 @@ def gait(state: State, config: RewardConfig) -> np.ndarray:
     phase = np.sin(np.float32(2 * np.pi) * state.clock)[:, None] * TROT
     swing = np.clip(phase + np.float32(0.5), 0, 1) * walking(state.command)[:, None]
     force = np.sqrt(np.einsum("bfi,bfi->bf", state.foot_force, state.foot_force))
-    low, high = np.float32(config.swing_height)
+    low, high = (np.float32(height) for height in config.swing_height)
     height = state.foot_clearance
     miss = np.minimum(height - low * phase, 0) ** 2 + np.maximum(height - high, 0) ** 2
     unloaded = np.exp(force / np.float32(-STANCE_FORCE) + miss / np.float32(-(SWING_SPREAD**2)))

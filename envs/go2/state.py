@@ -46,18 +46,28 @@ class State:
     @staticmethod
     def zeros(n: int) -> "State":
         """A state of ``n`` robots, all zero."""
-        shapes = dict(
-            qpos=19, qvel=18, base_lin_vel=3, projected_gravity=3, joint_offset=12, last_joint_vel=12
+        shapes: dict[str, tuple[int, ...]] = dict(
+            qpos=(19,),
+            qvel=(18,),
+            base_lin_vel=(3,),
+            projected_gravity=(3,),
+            joint_offset=(12,),
+            last_joint_vel=(12,),
+            action=(12,),
+            last_action=(12,),
+            command=(3,),
+            heading=(),
+            clock=(),
+            torque=(12,),
+            foot_pos=(4, 3),
+            foot_vel=(4, 3),
+            foot_force=(4, 3),
+            link_force=(9, 3),
+            air_time=(4,),
         )
-        shapes |= dict(action=12, last_action=12, command=3, heading=(), clock=(), torque=12)
-        shapes |= dict(foot_pos=(4, 3), foot_vel=(4, 3), foot_force=(4, 3), link_force=(9, 3), air_time=4)
-        flags = dict(contact=4, grounded=4, touchdown=4)
-
-        def shape(size: int | tuple[int, ...]) -> tuple[int, ...]:
-            return (n, *(size if isinstance(size, tuple) else (size,)))
-
-        arrays = {name: np.zeros(shape(size), np.float32) for name, size in shapes.items()}
-        return State(**arrays, **{name: np.zeros(shape(size), bool) for name, size in flags.items()})
+        numbers = {name: np.zeros((n, *shape), np.float32) for name, shape in shapes.items()}
+        flags = {name: np.zeros((n, 4), bool) for name in ("contact", "grounded", "touchdown")}
+        return State(**numbers, **flags)
 
     def rows(self, ids: np.ndarray) -> "State":
         """A copy of some robots' rows."""
