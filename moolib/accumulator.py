@@ -137,8 +137,8 @@ class Accumulator:
         return self.get_leader() == self._group._rpc.get_name()
 
     def get_leader(self) -> str:
-        """The member with the greatest (model version, name) when the epoch began; "" if there is none."""
-        return self._reducer.leader if self._group._epoch is not None else ""
+        """The member with the greatest (model version, name) when the epoch began; "" until that is known."""
+        return self._reducer.leader
 
     def wants_state(self) -> bool:
         """Whether a member needs the model from us, so that the program should call `set_state` soon."""

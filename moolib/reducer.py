@@ -173,6 +173,7 @@ class Reducer:
             return self._stopped or (self._group._epoch is not None and not self._group._epoch.over)
 
         with self.changed:
+            self.leader = ""
             self.changed.wait_for(current)
         epoch = self._group._epoch
         if self._stopped or epoch is None:
