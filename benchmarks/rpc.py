@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import functools
 import multiprocessing as mp
 import socket
 import statistics
@@ -122,7 +123,7 @@ def main() -> None:
     for name, size, count in (("small call", SMALL, 500), ("1 MB echo", LARGE, 50)):
         value = 1 if size == SMALL else np.zeros(size, np.uint8)
         variants = {
-            "moolib.Rpc": lambda value=value: rpc.sync("server", "echo", value),
+            "moolib.Rpc": functools.partial(rpc.sync, "server", "echo", value),
             "socket": bare_echo(socket_port, size),
             "asyncio streams": bare_echo(stream_port, size),
         }

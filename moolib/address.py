@@ -75,8 +75,8 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
             raise
         sock.setblocking(False)
         return sock, Address(*sock.getsockname()[:2])
-    except OSError as error:
-        raise RpcError(f"cannot listen at {address}: {error.strerror or error}") from error
+    except (OSError, UnicodeError) as error:
+        raise RpcError(f"cannot listen at {address}: {getattr(error, 'strerror', None) or error}") from error
 
 
 def _listen_at_path(address: Address) -> tuple[socket.socket, Address]:

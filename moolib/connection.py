@@ -162,7 +162,7 @@ class Connection:
                     break
                 self.heard = time.monotonic()
                 self._received(count)
-                if count < len(target) and not self._tls:
+                if count < len(target) and not self._tls and not self._large:
                     return
         except _WAIT:
             return

@@ -90,8 +90,8 @@ class Discovery:
 
     async def _dial(self, peer: str, addresses: list[Any]) -> None:
         try:
-            for text in addresses:
-                link = await self._node.endpoints.dial(address.parse(str(text)))
+            for where in (address.parse(str(text)) for text in addresses):
+                link = await self._node.endpoints.dial(where) if not where.path else None
                 while link and not link.up and not link.closed.is_set():
                     await asyncio.sleep(MIN_PAUSE)
                 if peer in self._node.peers:

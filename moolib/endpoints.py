@@ -88,27 +88,30 @@ class Endpoints:
     async def dial(self, where: Address) -> Link | None:
         """Connect to an address once; None if nobody is there."""
         for family, target in await self._resolve(where):
-            sock = socket.socket(family, socket.SOCK_STREAM)
             try:
-                sock.setblocking(False)
-                await asyncio.wait_for(self._loop.sock_connect(sock, target), DIAL_TIMEOUT)
-                if self._security.connect:
-                    sock = self._security.connect.wrap_socket(sock, do_handshake_on_connect=False)
-                return self._begin(sock, True)
+                return self._begin(await self._open(family, target), True)
             except (OSError, asyncio.TimeoutError) as error:
                 log("debug", "cannot connect to %s: %s", where, error)
-                sock.close()
-            except asyncio.CancelledError:
-                sock.close()
-                raise
         return None
+
+    async def _open(self, family: int, target: Any) -> socket.socket:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setblocking(False)
+            await asyncio.wait_for(self._loop.sock_connect(sock, target), DIAL_TIMEOUT)
+            if self._security.connect:
+                sock = self._security.connect.wrap_socket(sock, do_handshake_on_connect=False)
+        except BaseException:  # also cancellation
+            sock.close()
+            raise
+        return sock
 
     async def _resolve(self, where: Address) -> list[tuple[int, Any]]:
         if where.path:
             return [(socket.AF_UNIX, where.path)]
         try:
             found = await self._loop.getaddrinfo(where.host, where.port, type=socket.SOCK_STREAM)
-        except OSError as error:
+        except (OSError, UnicodeError) as error:
             log("verbose", "cannot resolve %s: %s", where, error)
             return []
         return [(family, target) for family, _, _, _, target in found]

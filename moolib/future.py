@@ -65,9 +65,13 @@ class Future(Generic[T]):
             loop = asyncio.get_running_loop()
             waiter = loop.create_future()
 
+            def finish() -> None:
+                if not waiter.done():
+                    waiter.set_result(None)
+
             def wake(_: Future[T]) -> None:
                 with contextlib.suppress(RuntimeError):  # the loop may have ended meanwhile
-                    loop.call_soon_threadsafe(lambda: waiter.done() or waiter.set_result(None))
+                    loop.call_soon_threadsafe(finish)
 
             self._add_done_callback(wake)
             try:
