@@ -122,7 +122,7 @@ def main() -> None:
     rpc.connect(address)
     for name, size, count in (("small call", SMALL, 500), ("1 MB echo", LARGE, 50)):
         value = 1 if size == SMALL else np.zeros(size, np.uint8)
-        variants = {
+        variants: dict[str, Callable[[], object]] = {
             "moolib.Rpc": functools.partial(rpc.sync, "server", "echo", value),
             "socket": bare_echo(socket_port, size),
             "asyncio streams": bare_echo(stream_port, size),

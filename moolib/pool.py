@@ -14,7 +14,9 @@ from typing import Any
 
 from moolib.log import log
 
-_tasks: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]]] = queue.SimpleQueue()
+_tasks: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = (
+    queue.SimpleQueue()
+)  # None: end
 _lock = threading.Lock()
 _threads = 0
 _busy = 0  # tasks queued or running
@@ -30,10 +32,15 @@ def set_max_threads(n: int) -> None:
     Raises:
         ValueError: `n` is below 1.
     """
-    global _limit
+    global _limit, _threads
     if n < 1:
         raise ValueError(f"set_max_threads({n}): at least 1 is needed")
-    _limit = n
+    with _lock:
+        _limit = n
+        superfluous = max(0, _threads - n)
+        _threads -= superfluous
+    for _ in range(superfluous):
+        _tasks.put(None)
 
 
 def submit(function: Callable[..., Any], *args: Any) -> None:
@@ -49,16 +56,13 @@ def submit(function: Callable[..., Any], *args: Any) -> None:
 
 
 def _work() -> None:
-    global _threads, _busy
-    while True:
-        function, args = _tasks.get()
+    global _busy
+    while task := _tasks.get():
+        function, args = task
         try:
             function(*args)
         except Exception as error:
             log("error", "handler %r failed: %r", function, error)
-        del function, args  # nothing is kept alive while waiting
+        del task, function, args  # nothing is kept alive while waiting
         with _lock:
             _busy -= 1
-            if _threads > _limit:  # the limit was lowered
-                _threads -= 1
-                return

@@ -183,6 +183,31 @@ def test_notifications_keep_their_order_and_inline_functions_know_the_caller():
     assert client._local_host("server") == "127.0.0.1"
 
 
+def test_the_number_of_handlers_that_run_at_a_time():
+    server, address = serving()
+    client = named("client", address)
+    running, most, lock = [0], [0], threading.Lock()
+
+    def work():
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        time.sleep(0.02)
+        with lock:
+            running[0] -= 1
+
+    server.define("work", work)
+    try:
+        for limit in (2, 5, 1):
+            moolib.set_max_threads(limit)
+            most[0] = 0
+            for future in [client.async_("server", "work") for _ in range(12)]:
+                future.result()
+            assert most[0] == limit
+    finally:
+        moolib.set_max_threads(16)
+
+
 def test_module_functions():
     assert len(moolib.create_uid()) == 16 and int(moolib.create_uid(), 16) >= 0
     with pytest.raises(ValueError, match="0 to 4"):

@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -188,6 +187,22 @@ def test_a_frozen_process_gives_way_to_its_successor(process):
     assert eventually(lambda: "broker" in successor.debug_info()["peers"])
     assert server.sync("server", "who") == "successor"
     child.send_signal(signal.SIGCONT)
+
+
+def test_a_handler_that_never_returns_does_not_keep_a_process_alive():
+    program = SERVER.replace("lambda x: 2 * x", "lambda x: __import__('time').sleep(1000)")
+    child = subprocess.Popen(
+        [sys.executable, "-c", program, ANY], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    try:
+        client = named("client", child.stdout.readline().strip())
+        hanging = client.async_("server", "double", 1)
+        assert client.sync("server", "echo", 5) == 5
+        assert child.communicate("", timeout=10)[0] == "end\n"
+        assert not hanging.done()
+    finally:
+        child.kill()
+        child.communicate()
 
 
 def test_a_process_without_torch_ends_quickly(process):
