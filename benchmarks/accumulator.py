@@ -2,8 +2,9 @@
 
     python -m benchmarks.accumulator --peers 2 --params 200000 2000000
 
-Peers are processes on this machine. The two are measured in turns, `--turns` each, and medians are printed, so that
-other work on the machine hits both alike. `--spin` lets the programs call `update()` without pause instead of `wait()`.
+Peers are processes on this machine. The two are measured in turns, `--turns` each, and medians are printed,
+so that other work on the machine hits both alike. `--spin` lets the programs call `update()` without pause
+instead of `wait()`.
 """
 
 from __future__ import annotations
@@ -35,8 +36,10 @@ def bare_gloo(rank: int, size: int, params: int, rounds: int, store: str) -> flo
     return rounds / (time.perf_counter() - start)
 
 
-def accumulated(rank: int, size: int, params: int, rounds: int, address: str, spin: bool) -> tuple[float, float]:
-    """Steps per second, and the mean batch size of a step, of a program that contributes whenever it is wanted."""
+def accumulated(
+    rank: int, size: int, params: int, rounds: int, address: str, spin: bool
+) -> tuple[float, float]:
+    """Steps per second, and their mean batch size, of a program that contributes whenever that is wanted."""
     import torch
 
     import moolib
@@ -73,7 +76,9 @@ def accumulated(rank: int, size: int, params: int, rounds: int, address: str, sp
     return rounds / seconds, batches / steps
 
 
-def peer(rank: int, size: int, params: int, rounds: int, arguments: Any, barrier: Barrier, results: Any) -> None:
+def peer(
+    rank: int, size: int, params: int, rounds: int, arguments: Any, barrier: Barrier, results: Any
+) -> None:
     """One process: wait for the others, then measure."""
     import torch
 

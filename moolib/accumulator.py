@@ -15,12 +15,13 @@
 ...         loss().backward()
 ...         accumulator.reduce_gradients(batch_size)
 
-The program owns the model: parameters, buffers and gradients change only inside its own calls, on its own thread. What
-takes time happens on a control thread beside it (`moolib.reducer`, which states the protocol).
+The program owns the model: parameters, buffers and gradients change only inside its own calls, on its own
+thread. What takes time happens on a control thread beside it (`moolib.reducer`, which states the protocol).
 """
 
 from __future__ import annotations
 
+import time
 import weakref
 from collections.abc import Iterable
 from typing import Any
@@ -28,13 +29,16 @@ from typing import Any
 import torch
 
 from moolib import handover
-from moolib.flat import Counts, Layout, describe
+from moolib.exchange import Contribution
+from moolib.flat import Counts, Flat, Layout, checksum, describe
 from moolib.future import RpcError
 from moolib.group import Group
-from moolib.reducer import Contribution, Reducer
+from moolib.reducer import Reducer
+from moolib.rounds import CHECK_INTERVAL
 from moolib.rpc import Rpc
 from moolib.weak import weak
 
+SHARE_INTERVAL = 10.0  # seconds after which the leader sends its buffers again
 MAX_BATCH_SIZE = 1 << 24  # sums of batch sizes travel in float32, which is exact up to here
 
 
@@ -45,7 +49,7 @@ class Accumulator:
         name: The same for all members; tells several accumulators of one group apart.
         parameters: The model's; frozen ones (`requires_grad` False) are handed over, but have no gradients.
         buffers: The model's; handed over.
-        group: The group to use. Without one, an own `Rpc` and a `Group` called `name` are made: use `connect`.
+        group: The group to use. Without one, an own `Rpc` and a `Group` called `name` are made: `connect`.
         weighted: Weigh each contribution by its batch size, instead of each contribution equally.
     """
 
@@ -64,16 +68,18 @@ class Accumulator:
         self._weighted = weighted
         self._layout = Layout(self._parameters)
         self._reducer = Reducer(self._group, name, self._layout)
-        self._events = -1  # of the reducer, as of the last update()
+        self._exchange = self._reducer.exchange
+        self._events = -1  # of the exchange, as of the last update()
         self._connected = False
         self._has_gradients = False
         self._counts = Counts()
         self._version = 0
         self._generation = 0
+        self._shared = time.monotonic()  # when we last sent the buffers, as the leader
         self._new_state: list[Any] = []  # at most one
         description = describe(self._parameters, self._buffers, weighted)
         self._group._identify(name, description, weak(self._status))
-        self._group._subscribe(weak(self._reducer.wake))
+        self._group._subscribe(weak(self._exchange.wake))
         self._stop = weakref.finalize(self, self._reducer.stop)
 
     def connect(self, address: str) -> None:
@@ -94,39 +100,42 @@ class Accumulator:
         """
         if self._rpc is not None:
             self._group.update()
-        reducer = self._reducer
-        if self._events == reducer.events:
+        exchange = self._exchange
+        if self._events == exchange.events:
             return
-        if not reducer.started():
-            reducer.start()
-        with reducer.changed:
-            if reducer.error:
-                raise reducer.error
-            self._events = reducer.events
-            model, reducer.model = reducer.model, None
-            result = None
-            if model is None and not self._has_gradients and reducer.results:
-                result = reducer.results.popleft()
-            self._version = reducer.version - len(reducer.results)
-            self._generation = reducer.generation
-            behind = reducer.behind
-            self._connected = self._group._epoch is not None and reducer.lineage != 0
+        if not self._reducer.started():
+            self._reducer.start()
+        with exchange.changed:
+            if exchange.error:
+                raise exchange.error
+            self._events = exchange.events
+            model, exchange.model = exchange.model, None
+            buffers, exchange.buffers = exchange.buffers, None
+            take = model is None and not self._has_gradients and exchange.results
+            result = exchange.results.popleft() if take else None
+            self._version = exchange.version - len(exchange.results)
+            self._generation = exchange.generation
+            self._connected = self._group._epoch is not None and exchange.lineage != 0
+            behind = exchange.behind
         if behind:
-            reducer.catch_up()
+            self._reducer.catch_up()
         if model:
-            self._load(model.parameters, model.buffers)
+            _load(self._parameters, model.parameters)
+            _load(self._buffers, model.buffers)
             self._new_state, self._has_gradients = [model.state], False
-        elif result:
+        elif buffers:
+            _load(self._buffers, buffers)
+        if result:
             self._counts, self._has_gradients = result.counts, True
             divisor = result.counts.batch_size if self._weighted else result.counts.num_gradients
             self._layout.write(result.flat, divisor)
             self._layout.give_back(result.flat)
 
     def wait(self, timeout: float) -> None:
-        """Block, without the GIL, until something has happened since the last `update()`, at most `timeout` seconds."""
-        reducer = self._reducer
-        with reducer.changed:
-            reducer.changed.wait_for(lambda: reducer.events != self._events, timeout)
+        """Block, without the GIL, until something happened since the last `update()`, at most `timeout` s."""
+        exchange = self._exchange
+        with exchange.changed:
+            exchange.changed.wait_for(lambda: exchange.events != self._events, timeout)
 
     def connected(self) -> bool:
         """Whether we are a member and have the group's model (or lead)."""
@@ -138,13 +147,13 @@ class Accumulator:
 
     def get_leader(self) -> str:
         """The member with the greatest (model version, name) when the epoch began; "" until that is known."""
-        return self._reducer.leader
+        return self._exchange.leader
 
     def wants_state(self) -> bool:
         """Whether a member needs the model from us, so that the program should call `set_state` soon."""
-        reducer = self._reducer
-        current = not self._has_gradients and not reducer.results and reducer.model is None
-        return reducer.state_wanted and reducer.package is None and current
+        exchange = self._exchange
+        current = not self._has_gradients and not exchange.results and exchange.model is None
+        return exchange.state_wanted and exchange.package is None and current
 
     def set_state(self, state: Any) -> None:
         """Send parameters, buffers and `state` to those who need them.
@@ -159,9 +168,9 @@ class Accumulator:
         if not self.wants_state():
             raise RpcError("set_state: nobody wants the state; ask wants_state() first")
         package = handover.pack([self._parameters, self._buffers, state])
-        with self._reducer.changed:
-            self._reducer.package = package
-        self._reducer.wake()
+        with self._exchange.changed:
+            self._exchange.package = package
+        self._exchange.wake()
 
     def has_new_state(self) -> bool:
         """Whether the leader's model was loaded and `state()` not yet asked for."""
@@ -179,7 +188,7 @@ class Accumulator:
 
     def wants_gradients(self) -> bool:
         """Whether the program may call `reduce_gradients` or `skip_gradients` now."""
-        return self._connected and not self._has_gradients and self._reducer.room()
+        return self._connected and not self._has_gradients and self._exchange.room()
 
     def reduce_gradients(self, batch_size: int) -> None:
         """Contribute the parameters' gradients, which are copied and zeroed. One that is None counts as zero.
@@ -196,7 +205,7 @@ class Accumulator:
             raise ValueError(f"reduce_gradients: batch_size must be 1 to {MAX_BATCH_SIZE}, not {batch_size}")
         flat = self._layout.take()
         self._layout.read(flat, float(batch_size) if self._weighted else 1.0)
-        self._reducer.put(Contribution(flat, int(batch_size), self._version, self._generation))
+        self._contribute(flat, int(batch_size))
 
     def skip_gradients(self) -> None:
         """Let the others go on without a contribution of ours; the gradients are left alone.
@@ -205,7 +214,7 @@ class Accumulator:
             RuntimeError: `wants_gradients()` is False.
         """
         self._check_wanted("skip_gradients")
-        self._reducer.put(Contribution(None, 0, self._version, self._generation))
+        self._contribute(None, 0)
 
     def has_gradients(self) -> bool:
         """Whether the parameters' `grad` hold the group's mean, until `zero_gradients()`."""
@@ -217,7 +226,7 @@ class Accumulator:
         self._has_gradients = False
 
     def get_gradient_stats(self) -> dict[str, int]:
-        """What the last gradients were made of: `num_gradients`, `num_skipped` (contributions) and `batch_size`."""
+        """Of the last gradients: `num_gradients`, `num_skipped` (contributions) and `batch_size`."""
         counts = self._counts
         return {
             "num_gradients": int(counts.num_gradients),
@@ -233,17 +242,17 @@ class Accumulator:
         """
         if not 1 <= size <= MAX_BATCH_SIZE:
             raise ValueError(f"virtual batch size must be 1 to {MAX_BATCH_SIZE}, not {size}")
-        self._reducer.virtual_batch_size = int(size)
+        self._exchange.virtual_batch_size = int(size)
 
     def set_parallel_gradients(self, count: int) -> None:
-        """Let the program contribute to `count` steps at once, with gradients that are up to `count - 1` steps old.
+        """Let the program contribute to `count` steps at once, with gradients up to `count - 1` steps old.
 
         Raises:
             ValueError: `count` is less than 1.
         """
         if count < 1:
             raise ValueError(f"parallel gradients must be at least 1, not {count}")
-        self._reducer.parallel_gradients = int(count)
+        self._exchange.parallel_gradients = int(count)
 
     def model_version(self) -> int:
         """How many steps the model has made; the gradients that `has_gradients()` shows are counted."""
@@ -251,18 +260,28 @@ class Accumulator:
 
     def set_model_version(self, version: int) -> None:
         """Say so of a model that comes from elsewhere, such as a checkpoint: the greatest version leads."""
-        with self._reducer.changed:
-            self._reducer.version += int(version) - self._version
+        with self._exchange.changed:
+            self._exchange.version += int(version) - self._version
         self._version = int(version)
 
     def _check_wanted(self, what: str) -> None:
         if not self.wants_gradients():
             raise RpcError(f"{what}: no gradients are wanted; ask wants_gradients() first")
 
-    def _load(self, parameters: list[torch.Tensor], buffers: list[torch.Tensor]) -> None:
-        with torch.no_grad():
-            for mine, new in zip(self._parameters + self._buffers, parameters + buffers, strict=True):
-                mine.copy_(new)
+    def _contribute(self, flat: Flat | None, batch_size: int) -> None:
+        contribution = Contribution(flat, batch_size, self._version, self._generation)
+        if self._version % CHECK_INTERVAL == 0:
+            contribution.checksum = checksum(self._parameters)
+        if self._buffers and self.is_leader() and time.monotonic() - self._shared > SHARE_INTERVAL:
+            self._shared = time.monotonic()
+            contribution.buffers = handover.pack(self._buffers)
+        self._exchange.put(contribution)
 
     def _status(self) -> dict[str, Any]:
         return {"model_version": self._version, "leader": self.is_leader()}
+
+
+def _load(tensors: list[torch.Tensor], new: list[torch.Tensor]) -> None:
+    with torch.no_grad():
+        for mine, other in zip(tensors, new, strict=True):
+            mine.copy_(other)

@@ -1,7 +1,7 @@
 """Reductions of small values among the members of a group: sums of tensors, or any operation on any object.
 
-Everybody sends its value to the first member, which combines them in the members' order and answers each with the same
-result. (Gradients take the Accumulator's way, over gloo.)
+Everybody sends its value to the first member, which combines them in the members' order and answers each
+with the same result. (Gradients take the Accumulator's way, over gloo.)
 """
 
 from __future__ import annotations

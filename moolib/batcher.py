@@ -1,8 +1,8 @@
 """Collect nested structures of tensors into batches of a fixed size.
 
-``stack`` adds one item at a time and batches along a new dimension; ``cat`` appends along an existing one and cuts:
-what is left over begins the next batch. Every input is copied into the batch being filled at once, so the caller may
-reuse its memory, and gradients flow back to the inputs.
+`stack` adds one item at a time and batches along a new dimension; `cat` appends along an existing one and
+cuts: what is left over begins the next batch. Every input is copied into the batch being filled at once, so
+the caller may reuse its memory, and gradients flow back to the inputs.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Path = tuple[Any, ...]
 
 
 def _name(path: Path) -> str:
-    """``('obs', 0)`` as a user reads it: ``obs.0``."""
+    """`('obs', 0)` as a user reads it: `obs.0`."""
     return ".".join(map(str, path)) or "the input"
 
 
@@ -40,7 +40,7 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _rebuild(template: Any, leaves: dict[Path, Any], path: Path = ()) -> Any:
-    """A structure like ``template`` that holds ``leaves``."""
+    """A structure like `template` that holds `leaves`."""
     if isinstance(template, dict):
         return {key: _rebuild(child, leaves, (*path, key)) for key, child in template.items()}
     if isinstance(template, (list, tuple)):
@@ -50,7 +50,7 @@ def _rebuild(template: Any, leaves: dict[Path, Any], path: Path = ()) -> Any:
 
 
 class Batcher:
-    """Makes batches of ``size`` out of single items (``stack``) or of smaller or larger batches (``cat``).
+    """Makes batches of `size` out of single items (`stack`) or of smaller or larger batches (`cat`).
 
     Args:
         size: Items per batch, at least 1.
@@ -58,7 +58,7 @@ class Batcher:
         dim: The batch dimension; negative ones count from the end (of the batch, not of the item).
 
     Raises:
-        ValueError: ``size`` is less than 1.
+        ValueError: `size` is less than 1.
     """
 
     def __init__(self, size: int, device: str | torch.device = "cpu", dim: int = 0) -> None:
@@ -79,11 +79,12 @@ class Batcher:
         """Add one item.
 
         Args:
-            value: Nested dict, list or tuple of tensors ``[...]``; a batch has ``size`` of them along a new ``dim``.
+            value: Nested dict, list or tuple of tensors `[...]`; a batch has `size` of them along a new
+                `dim`.
                 Values that are not tensors: the first item's is kept.
 
         Raises:
-            ValueError: Keys, shapes or dtypes differ from the batch's, or ``cat`` was used before.
+            ValueError: Keys, shapes or dtypes differ from the batch's, or `cat` was used before.
         """
         with self._lock:
             leaves = self._checked("stack", value)
@@ -93,10 +94,10 @@ class Batcher:
         """Append the items of a batch of any length.
 
         Args:
-            value: Nested dict, list or tuple of tensors that all have the same length along ``dim``.
+            value: Nested dict, list or tuple of tensors that all have the same length along `dim`.
 
         Raises:
-            ValueError: Keys, shapes, lengths or dtypes do not fit, or ``stack`` was used before.
+            ValueError: Keys, shapes, lengths or dtypes do not fit, or `stack` was used before.
         """
         with self._lock:
             leaves = self._checked("cat", value)
@@ -116,7 +117,7 @@ class Batcher:
         return len(self._ready)
 
     def get(self) -> Any:
-        """The oldest finished batch; waits for one if there is none. ``await batcher`` does the same."""
+        """The oldest finished batch; waits for one if there is none. `await batcher` does the same."""
         return self._next().result()
 
     def __await__(self) -> Generator[Any, None, Any]:
@@ -171,7 +172,7 @@ class Batcher:
             raise ValueError(f"Batcher: {_name(path)} has shape {list(leaf.shape)}, a batch is {fits}")
 
     def _length(self, leaves: dict[Path, Any]) -> int:
-        """The length along ``dim`` that all tensors of an input of ``cat`` share."""
+        """The length along `dim` that all tensors of an input of `cat` share."""
         lengths = {}
         for path, leaf in leaves.items():
             if isinstance(leaf, torch.Tensor):
@@ -195,7 +196,7 @@ class Batcher:
         return shape
 
     def _fill(self, value: Any, leaves: dict[Path, Any], start: int | None, count: int) -> None:
-        """Copy one item (``start`` None) or ``count`` items from ``start`` on into the batch; finish it when full."""
+        """Copy one item (`start` None) or `count` items from `start` on into the batch; finish a full one."""
         if not self._filled:
             self._template = value
             self._batch = {

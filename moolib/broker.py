@@ -1,8 +1,8 @@
 """The broker: the one address that all peers know. It tells the members of each group who they are.
 
-`python -m moolib.broker [ADDRESS]` serves any number of groups, and only sees names, addresses, pings and the few
-hundred bytes with which the members of an epoch find each other; gradients never pass through it, and it never imports
-torch. `moolib.membership` has the rules. The messages, all one-way but the last:
+`python -m moolib.broker [ADDRESS]` serves any number of groups, and only sees names, addresses, pings and
+the few hundred bytes with which the members of an epoch find each other; gradients never pass through it,
+and it never imports torch. `moolib.membership` has the rules. The messages, all one-way but the last:
 
 | to the broker | |
 |---|---|

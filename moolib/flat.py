@@ -1,8 +1,8 @@
 """Gradients of a model as one flat buffer, the unit that travels.
 
-`Layout` knows where each parameter's gradient lies. A `Flat` holds, in float32 (float64 if a parameter is), the gradients
-and behind them, per parameter, the number of contributions in which it had a gradient, and the `Counts`. All of these
-add up, so that one sum over the members reduces everything.
+`Layout` knows where each parameter's gradient lies. A `Flat` holds, in float32 (float64 if a parameter is),
+the gradients and behind them, per parameter, the number of contributions in which it had a gradient, and
+the `Counts`. All of these add up, so that one sum over the members reduces everything.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ class Counts:
     batch_size: float = 0  # sum over the contributions
     num_idle: float = 0  # members that were skipped because they did not answer
     virtual_batch_size: float = 0  # the leader's; zero from all others
+    buffers: float = 0  # 1 if the leader is about to send its buffers
 
     def tensor(self) -> torch.Tensor:
-        """`[5]` float64."""
+        """`[6]` float64."""
         return torch.tensor(astuple(self), dtype=torch.float64)
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Counts:
-        """From a tensor `[5]`."""
+        """From a tensor `[6]`."""
         return Counts(*tensor.tolist())
 
 
@@ -79,7 +80,7 @@ class Layout:
         self._free.append(flat)
 
     def read(self, flat: Flat, weight: float) -> None:
-        """Copy the parameters' gradients, times `weight`, into `flat` and zero them; a missing one counts as zero."""
+        """Copy the gradients, times `weight`, into `flat` and zero them; a missing one counts as zero."""
         grads = [p.grad for p in self.parameters]
         there = [grad for grad in grads if grad is not None]
         if len(there) < len(grads):
@@ -92,7 +93,7 @@ class Layout:
             flat.gradients.mul_(weight)
 
     def write(self, flat: Flat, divisor: float) -> None:
-        """Put the gradients of `flat`, over `divisor`, into the parameters' `grad`, but where nobody had one."""
+        """Put the gradients of `flat`, over `divisor`, into each `grad`, but where nobody had one."""
         present = [True] * len(self.parameters) if flat.present.all() else flat.present.tolist()
         for p, view, there in zip(self.parameters, flat.views, present, strict=True):
             if there and p.grad is None:
@@ -110,7 +111,7 @@ class Layout:
 
 
 def describe(parameters: Iterable[torch.Tensor], buffers: Iterable[torch.Tensor], weighted: bool) -> str:
-    """A model as text, the same for models that can be reduced together: one line per parameter and buffer."""
+    """A model as text, a line per tensor: the same for models that can be reduced together."""
     parameters, buffers = list(parameters), list(buffers)
     lines = [
         f"{len(parameters)} parameters and {len(buffers)} buffers",
@@ -123,3 +124,13 @@ def describe(parameters: Iterable[torch.Tensor], buffers: Iterable[torch.Tensor]
     rest = lines[MAX_DESCRIBED:]
     total = sum(t.numel() for t in [*parameters, *buffers])
     return "\n".join(lines[:MAX_DESCRIBED] + ([f"{total} numbers altogether"] if rest else []))
+
+
+def checksum(tensors: Iterable[torch.Tensor]) -> int:
+    """A number below 2⁶² that depends on every bit of the tensors: sums of their bytes as integers."""
+    total = 0
+    for tensor in tensors:
+        flat = tensor.detach().reshape(-1)
+        words = flat.view(torch.int32 if flat.element_size() % 4 == 0 else torch.uint8)
+        total = (total * 1_000_003 + int(words.sum(dtype=torch.int64))) % (1 << 62)
+    return total

@@ -1,10 +1,11 @@
 """Gloo process groups that live for one membership epoch: the data plane's only door to `torch.distributed`.
 
 A group is formed from a `Rendezvous` (gloo's store: a few hundred bytes of addresses per member, carried by
-whoever made it) and is used by one control thread. Gloo cannot abort an operation: one that will never finish
-blocks its group, also its destruction, until gloo's own time-out. So every wait is cut into short slices between
-which we look whether the epoch is `over`; when it is, `EpochOver` is raised and the group, with the tensors that
-gloo may still write to, goes to a reaper thread. Those tensors must not be used again.
+whoever made it) and is used by one control thread. Gloo cannot abort an operation: one that will never
+finish blocks its group, also its destruction, until gloo's own time-out. So every wait is cut into short
+slices between which we look whether the epoch is `over`; when it is, `EpochOver` is raised and the group,
+with the tensors that gloo may still write to, goes to a reaper thread. Those tensors must not be used
+again.
 
 `ProcessGroupGloo` as a bare class is semi-public, so it is used in this module alone.
 """

@@ -1,8 +1,9 @@
 """A peer's membership of a group: the epoch it is in, and reductions of small values among the members.
 
-The broker pushes each new epoch (see `moolib.broker`); the loop thread takes it in at once, ends what the previous one
-had under way and wakes whoever subscribed. Programs see it from their next `update()` on. A lost broker changes
-nothing: the epoch goes on, and the group announces itself, with the epoch it has, when the broker is back.
+The broker pushes each new epoch (see `moolib.broker`); the loop thread takes it in at once, ends what the
+previous one had under way and wakes whoever subscribed. Programs see it from their next `update()` on. A
+lost broker changes nothing: the epoch goes on, and the group announces itself, with the epoch it has, when
+the broker is back.
 """
 
 from __future__ import annotations
@@ -149,13 +150,13 @@ class Group:
 
         Args:
             name: Tells reductions that are under way at the same time apart.
-            data: Without `op`, a tensor or nested dicts, lists and tuples of tensors or numbers, which are summed.
-                With `op`, anything that an `Rpc` can carry. It is never changed.
+            data: Without `op`, a tensor or nested dicts, lists and tuples of tensors or numbers, which are
+                summed. With `op`, anything that an `Rpc` can carry. It is never changed.
             op: `op(a, b)` combines two values; folded over the members in their order.
 
         Returns:
-            A future of the result, the same on all members. It ends with a RuntimeError when the members change or the
-            group's time-out passes.
+            A future of the result, the same on all members. It ends with a RuntimeError when the members
+            change or the group's time-out passes.
 
         Raises:
             RuntimeError: We are not a member, or a reduction of that name is under way.

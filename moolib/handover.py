@@ -1,7 +1,8 @@
 """Models on their way from the leader to those who need them.
 
-A model is a package of parameters, buffers and the program's state in the format of `moolib.wire`: sizes, body, payload.
-It goes down a binary tree of the leader and the peers that need it, over gloo; the other members are not involved.
+A model is a package of parameters, buffers and the program's state in the format of `moolib.wire`: sizes,
+body, payload. It goes down a binary tree of the leader and the peers that need it, over gloo; the other
+members are not involved.
 """
 
 from __future__ import annotations

@@ -1,12 +1,13 @@
 """Who belongs to a group: the broker's part that decides, without any input or output of its own.
 
-Each change of the members (a join, a leave, a lost connection, missed pings) or report of a failed reduction starts a
-new *epoch*: the sync id goes up by one and every member is told the new roster. Changes are gathered for a moment,
-so that several at once make one epoch. Reports that keep coming while the roster stays the same back off.
+Each change of the members (a join, a leave, a lost connection, missed pings) or report of a failed
+reduction starts a new *epoch*: the sync id goes up by one and every member is told the new roster. Changes
+are gathered for a moment, so that several at once make one epoch. Reports that keep coming while the roster
+stays the same back off.
 
-A restarted broker knows nothing, while its peers go on with the epoch they have. They announce themselves with that
-epoch, and the first to do so tells who the others are: until all of these are back, or a deadline passes, nothing
-changes; when all are back, nothing has changed, and the peers never noticed.
+A restarted broker knows nothing, while its peers go on with the epoch they have. They announce themselves
+with that epoch, and the first to do so tells who the others are: until all of these are back, or a deadline
+passes, nothing changes; when all are back, nothing has changed, and the peers never noticed.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Membership:
     def join(
         self, name: str, sync_id: int, roster: list[str], order: int, timeout: float, identity: dict[str, str]
     ) -> Conflict | None:
-        """A peer announces itself, with the epoch it is in (0 and [] if none). A conflict if it may not join."""
+        """A peer announces itself with its epoch (0 and [] if none); a conflict if it may not join."""
         conflict = self._conflict(name, identity)
         if conflict:
             return conflict

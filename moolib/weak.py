@@ -19,7 +19,7 @@ def weak(method: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def repeat(later: Callable[..., None], method: Callable[[], float]) -> None:
-    """Call the bound method again and again, as long as its object lives; it returns the seconds until the next call.
+    """Call the bound method again and again, as long as its object lives; it returns the seconds in between.
 
     Args:
         later: `later(seconds, function)` calls the function then.

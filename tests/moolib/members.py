@@ -10,7 +10,9 @@ import moolib
 class Member:
     """A peer with an Accumulator of one small model."""
 
-    def __init__(self, address: str, name: str, *parameters: torch.Tensor, timeout: float = 5.0, **options) -> None:
+    def __init__(
+        self, address: str, name: str, *parameters: torch.Tensor, timeout: float = 5.0, **options
+    ) -> None:
         self.parameters = list(parameters) or [torch.zeros(3, requires_grad=True)]
         self.buffers = options.pop("buffers", [])
         self.rpc = moolib.Rpc()

@@ -1,7 +1,8 @@
 """A training peer for tests with whole processes: `python peer.py ADDRESS NAME SEED TIMEOUT PAUSE`.
 
-It trains with gradients that are random and different on each peer, and after each step prints a line of JSON: the time
-(`time.monotonic`, comparable between processes), the model version, a checksum of all parameters and momenta, the number of members and of contributions. It ends when its standard input does.
+It trains with gradients that are random and different on each peer, and after each step prints a line of
+JSON: the time (`time.monotonic`, comparable between processes), the model version, a checksum of all
+parameters and momenta, the number of members and of contributions. It ends when its standard input does.
 """
 
 import json

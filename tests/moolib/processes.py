@@ -86,7 +86,9 @@ class Broker(Process):
 class Peer(Process):
     """`peer.py`; see there."""
 
-    def __init__(self, address: str, name: str, seed: int, timeout: float = 5.0, pause: float = 0.003) -> None:
+    def __init__(
+        self, address: str, name: str, seed: int, timeout: float = 5.0, pause: float = 0.003
+    ) -> None:
         self.name = name
         script = str(Path(__file__).parent / "peer.py")
         super().__init__(script, address, name, str(seed), str(timeout), str(pause))
@@ -105,7 +107,7 @@ def until(condition, timeout: float = 30.0) -> None:
 
 
 def train_together(peers: list[Peer], steps: int = 20, timeout: float = 30.0) -> float:
-    """Wait until these and nobody else have made `steps` steps together from now on; the time of the first one."""
+    """Wait until these, and nobody else, have made `steps` steps together; the time of the first one."""
     start = time.monotonic()
 
     def first_together(peer: Peer) -> list[dict]:

@@ -191,7 +191,9 @@ def test_a_joiner_gets_parameters_buffers_and_state_of_the_leader(join):
 
 
 def test_the_greatest_version_leads_and_then_the_greatest_name(join):
-    members = a, b, c = [join(name, torch.full((1,), float(i), requires_grad=True)) for i, name in enumerate("abc")]
+    members = a, b, c = [
+        join(name, torch.full((1,), float(i), requires_grad=True)) for i, name in enumerate("abc")
+    ]
     a.accumulator.set_model_version(7)
     gather(members)
     assert [m.accumulator.get_leader() for m in members] == ["a"] * 3

@@ -1,4 +1,4 @@
-"""Epoch groups of several members in one process, with a rendezvous that hands bytes from one to the other."""
+"""Epoch groups of several members in one process, with a rendezvous from one to the other."""
 
 import threading
 import time
