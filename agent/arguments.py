@@ -18,6 +18,7 @@ from yaml import YAMLError
 
 from agent.checkpoint import CheckpointError
 from agent.config import ConfigError
+from agent.rendering import RenderError
 from envs.schema import parse
 
 Options = TypeVar("Options")
@@ -78,7 +79,7 @@ def command(
         return 0
     try:
         run(options(kind, arguments))
-    except (ConfigError, CheckpointError, OSError) as error:
+    except (ConfigError, CheckpointError, RenderError, OSError) as error:
         print(f"{name}: {error}", file=sys.stderr)
         return 2 if isinstance(error, ConfigError) else 1
     except KeyboardInterrupt:

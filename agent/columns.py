@@ -18,7 +18,8 @@ TIME = (
     Column("model_version", "", "version of the shared model; grows by one with each reduction"),
     Column("peers", "", "members of the group"),
     Column("leader", "0 or 1", "whether this peer leads the group"),
-    Column("checksum", "", "CRC-32 of the parameters: equal on all peers after the same update"),
+    Column("checksum", "", "CRC-32 of the parameters after `checksum_updates`: equal on all peers"),
+    Column("checksum_updates", "", "the last number of updates that was divisible by 10"),
 )
 EPISODES = (
     Column("mean_episode_return", "", "group: mean return of the episodes that ended since the last row"),

@@ -82,13 +82,14 @@ class Report:
     per_command: tuple[Summary, ...]
 
 
-def task(env: EnvConfig, physics: str, push: float = 0.0) -> EnvConfig:
+def task(env: EnvConfig, physics: str, push: float = 0.0, episode: float = SECONDS + 1.0) -> EnvConfig:
     """The task to evaluate in: `env` without noise and pushes, with level starts and the same kind of falls.
 
     Args:
         env: The task that the policy was trained on.
         physics: "train" or "menagerie".
         push: Velocity of pushes, m/s; 0 for none.
+        episode: Time-out, s.
 
     Raises:
         ConfigError: a policy step is not a whole number of Menagerie's physics steps.
@@ -108,7 +109,7 @@ def task(env: EnvConfig, physics: str, push: float = 0.0) -> EnvConfig:
     return replace(
         env,
         physics=body,
-        episode=replace(env.episode, length=SECONDS + env.control_dt, stagger=False),  # no time-outs
+        episode=replace(env.episode, length=episode, stagger=False),
         observations=replace(env.observations, noise=False),
         resets=replace(env.resets, joint_scale=(1.0, 1.0), joint_noise=0.1, height=None, base_velocity=0.0),
         terminations=replace(

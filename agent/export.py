@@ -122,7 +122,8 @@ def to_torch_export(policy: Policy, env: EnvConfig) -> bytes:
     inputs, shapes = _example(policy), torch.export.ShapesCollection()
     for x in inputs:
         shapes[x] = {0: batch}
-    program = torch.export.export(Deployed(policy), inputs, dynamic_shapes=shapes)
+    network = Deployed(policy)
+    program = torch.export.export(network, inputs, dynamic_shapes=shapes.dynamic_shapes(network, inputs))
     file = io.BytesIO()
     torch.export.save(program, file, extra_files={"metadata.json": json.dumps(metadata(env))})
     return file.getvalue()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import time
-import zlib
-from collections.abc import Iterable
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -38,14 +36,6 @@ def group_sums_sizes(obs_dim: int, num_rewards: int) -> dict[str, int]:
 def ratio(numerator: float, denominator: float) -> float:
     """numerator / denominator, or NaN where nothing was counted."""
     return numerator / denominator if denominator else NAN
-
-
-def checksum(parameters: Iterable[torch.Tensor]) -> str:
-    """CRC-32 over the bytes of the parameters, in hexadecimal digits."""
-    crc = 0
-    for parameter in parameters:
-        crc = zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy(), crc)
-    return f"{crc:08x}"
 
 
 class Journal:
@@ -99,7 +89,8 @@ class Journal:
             "model_version": learner.accumulator.model_version(),
             "peers": len(learner.group.members()),
             "leader": learner.accumulator.is_leader(),
-            "checksum": checksum(learner.parameters),
+            "checksum": learner.checksum,
+            "checksum_updates": learner.checksum_updates,
         }
 
     def _episodes(self, totals: dict[str, torch.Tensor]) -> dict[str, Any]:

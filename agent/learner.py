@@ -9,7 +9,8 @@ every peer.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+import zlib
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -78,6 +79,7 @@ def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
 class Learner:
     """The model, its optimizer, and the accumulator that shares them with the group."""
 
+    CHECKSUM_INTERVAL = 10  # updates between two checksums of the parameters
     PATIENCE = 0.05  # s between two looks at the stop signal while waiting for the group
 
     def __init__(
@@ -105,6 +107,7 @@ class Learner:
         )
         self.accumulator.set_virtual_batch_size(config.virtual_batch_size)
         self.progress = Progress(learning_rate=optimizer.learning_rate)
+        self.checksum, self.checksum_updates = "", 0
         self.updates: list[Update] = []  # since somebody last took them, for the log
 
     # ------------------------------------------------------------------ the group
@@ -183,6 +186,8 @@ class Learner:
             Update(sums, stats["batch_size"], stats["num_gradients"], stats["num_skipped"], norm)
         )
         self.accumulator.zero_gradients()
+        if progress.updates % self.CHECKSUM_INTERVAL == 0:
+            self.checksum, self.checksum_updates = checksum(self.parameters), progress.updates
 
     def _update_normalizer(self, moments: Tensor) -> None:
         model = self.config.model
@@ -204,6 +209,14 @@ class Learner:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.optimizer.load_state_dict(state["optimizer"])
         self.progress = Progress(**state["progress"])
+
+
+def checksum(parameters: Iterable[torch.Tensor]) -> str:
+    """CRC-32 over the bytes of the parameters, in hexadecimal digits."""
+    crc = 0
+    for parameter in parameters:
+        crc = zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy(), crc)
+    return f"{crc:08x}"
 
 
 @torch.no_grad()
