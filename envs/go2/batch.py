@@ -115,7 +115,7 @@ class Go2Batch:
         self._held[:] = values is not None
         if values is not None:
             self.state.command[:] = values
-        self._wait[:] = 1
+        self._wait[:] = 0
         return self.observer.observe(self.state, self.rng, out=self.result.obs)
 
     def step(self, actions: np.ndarray) -> StepResult:
@@ -184,7 +184,7 @@ class Go2Batch:
         counters.timeouts += timeouts
 
     def _reset_rows(self, ids: np.ndarray) -> None:
-        """Puts robots at the start of an episode; physics, record and command."""
+        """Puts robots at the start of an episode; their commands are due."""
         config, rng, state, n = self.config.resets, self.rng, self.state, len(ids)
         joints = model.DEFAULT_JOINT_POS * rng.uniform(*config.joint_scale, (n, 12))
         joints += rng.uniform(-config.joint_noise, config.joint_noise, (n, 12))
@@ -205,7 +205,7 @@ class Go2Batch:
         self._return[ids] = 0.0
         self._phase[ids] = rng.random(n) if self.config.gait.random_phase else 0.0
         state.clock[ids] = self._phase[ids]
-        self._draw_commands(ids[~self._held[ids]])
+        self._wait[ids] = 0
 
     def _advance_clock(self) -> None:
         cycles = self._phase + self.config.gait.frequency * self.config.control_dt * self._steps
@@ -222,18 +222,14 @@ class Go2Batch:
             self.state.set_motion(qpos[ids], qvel[ids], ids)
 
     def _renew_commands(self) -> None:
-        """Draws the commands that are due and steers towards headings."""
+        """Draws the commands that are due, of new episodes too, and steers towards headings."""
         free = ~self._held
-        self._draw_commands(np.flatnonzero(free & (self._wait <= 0)))
-        if self.config.commands.heading and free.any():
-            yaw_rate = commands.steer(self.state.heading, self.state.yaw, self.config.commands)
-            self.state.command[free, 2] = yaw_rate[free]
-
-    def _draw_commands(self, ids: np.ndarray) -> None:
-        if ids.size:
-            config = self.config.commands
-            self.state.command[ids], self.state.heading[ids] = commands.draw(self.rng, ids.size, config)
-            self._wait[ids] = commands.draw_wait(self.rng, ids.size, config, self.config.control_dt)
+        config, state, due = self.config.commands, self.state, np.flatnonzero(free & (self._wait <= 0))
+        if due.size:
+            state.command[due], state.heading[due] = commands.draw(self.rng, due.size, config)
+            self._wait[due] = commands.draw_wait(self.rng, due.size, config, self.config.control_dt)
+        if config.heading and free.any():
+            state.command[free, 2] = commands.steer(state.heading, state.yaw, config)[free]
 
     def state_dict(self) -> dict[str, np.ndarray]:
         """Everything that the future depends on, as copies; loading it continues bit for bit."""

@@ -69,7 +69,7 @@ def dof_pos_limits(state: State, config: RewardConfig) -> np.ndarray:
     """Sum of the joint angles' excess over the soft limits, rad."""
     low, high = soft_limits(config.soft_limit)
     angles = state.qpos[:, 7:19]
-    return (np.maximum(low - angles, 0) + np.maximum(angles - high, 0)).sum(axis=1)
+    return np.einsum("bi->b", np.abs(angles - np.clip(angles, low, high)))
 
 
 def feet_air_time(state: State, config: RewardConfig) -> np.ndarray:
@@ -96,11 +96,11 @@ def gait(state: State, config: RewardConfig) -> np.ndarray:
     force = np.sqrt(np.einsum("bfi,bfi->bf", state.foot_force, state.foot_force))
     low, high = (np.float32(height) for height in config.swing_height)
     height = state.foot_clearance
-    miss = np.minimum(height - low * phase, 0) ** 2 + np.maximum(height - high, 0) ** 2
-    unloaded = np.exp(force / np.float32(-STANCE_FORCE) + miss / np.float32(-(SWING_SPREAD**2)))
+    miss = height - np.clip(height, low * phase, high)
+    unloaded = np.exp(force / np.float32(-STANCE_FORCE) - (miss / np.float32(SWING_SPREAD)) ** 2)
     slip = np.einsum("bfi,bfi->bf", state.foot_vel[:, :, :2], state.foot_vel[:, :, :2])
     planted = state.contact * np.exp(slip / np.float32(-STANCE_SLIP))
-    return (swing * unloaded + (1 - swing) * planted).sum(axis=1) * np.float32(0.25)
+    return np.einsum("bf->b", swing * unloaded + (1 - swing) * planted) * np.float32(0.25)
 
 
 def pose(state: State, config: RewardConfig) -> np.ndarray:
@@ -111,7 +111,7 @@ def pose(state: State, config: RewardConfig) -> np.ndarray:
 def touchdown_speed(state: State, config: RewardConfig) -> np.ndarray:
     """Sum over touchdowns of the foot's squared speed, (m/s)^2."""
     speed = np.einsum("bfi,bfi->bf", state.foot_vel, state.foot_vel)
-    return (speed * state.touchdown).sum(axis=1)
+    return np.einsum("bf,bf->b", speed, state.touchdown)
 
 
 TERMS: Mapping[str, Term] = {
