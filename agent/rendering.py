@@ -119,7 +119,7 @@ class Film:
         import imageio_ffmpeg
 
         if self._path.suffix == ".gif":  # one palette for all frames, without dithering: small files
-            palette = "split[a][b];[a]palettegen=max_colors=96[p];[b][p]paletteuse=dither=none"
+            palette = "split[a][b];[a]palettegen=max_colors=128[p];[b][p]paletteuse=dither=none"
             parameters, codec = ["-filter_complex", palette, "-loop", "0"], "gif"
             return imageio_ffmpeg.write_frames(
                 str(self._path),
