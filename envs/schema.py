@@ -107,7 +107,7 @@ def _scalar(kind: type, value: Any, path: str) -> Any:
     if type(value) is not kind:
         words = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}
         raise error(path, value, words[kind])
-    if kind is float and not math.isfinite(value):
+    if isinstance(value, float) and not math.isfinite(value):
         raise error(path, value, "finite")
     return value
 

@@ -17,6 +17,11 @@ UNSTABLE = [
     )
 ]
 
+# A blow-up is counted and cured here; MuJoCo's own notes would flood the terminal and a MUJOCO_LOG.TXT.
+_log = mujoco.MjLogConfig.get()
+_log.logto_console = _log.logto_file = False
+_log.set()
+
 
 class Simulation:
     """``n`` independent simulations of one model.

@@ -25,7 +25,7 @@ _PER_JOINT = ("joint_pos", "joint_vel", "last_action")
 
 @dataclass(frozen=True)
 class Mirror:
-    """`mirrored = values[..., index] * sign`, for observations [D] and actions [12]; twice is the identity."""
+    """`mirrored = values[..., index] * sign` for observations [D] and actions [12]; twice is the identity."""
 
     obs_index: np.ndarray
     obs_sign: np.ndarray
