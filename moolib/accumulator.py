@@ -38,6 +38,7 @@ from moolib.rounds import CHECK_INTERVAL
 from moolib.rpc import Rpc
 from moolib.weak import weak
 
+GIL_PAUSE = 2e-5  # seconds; lets the control thread run beside programs that call update() without pause
 SHARE_INTERVAL = 10.0  # seconds after which the leader sends its buffers again
 MAX_BATCH_SIZE = 1 << 24  # sums of batch sizes travel in float32, which is exact up to here
 
@@ -102,6 +103,8 @@ class Accumulator:
             self._group.update()
         exchange = self._exchange
         if self._events == exchange.events:
+            if exchange.inbox or exchange.busy:
+                time.sleep(GIL_PAUSE)
             return
         if not self._reducer.started():
             self._reducer.start()

@@ -70,6 +70,7 @@ class Reductions:
             with self._lock:
                 entry = self._collected.setdefault((sync_id, name), _Collected())
                 entry.started = (len(members), op or _add, timeout)
+            future._add_done_callback(lambda _: self._withdraw((sync_id, name), entry))
             self._collect(functools.partial(_finish, future), sync_id, name, 0, _copy(data))
         return future
 
@@ -90,6 +91,12 @@ class Reductions:
         with self._lock:
             if self._pending.get(name) is future:
                 del self._pending[name]
+
+    def _withdraw(self, key: tuple[int, str], entry: _Collected) -> None:
+        """As the first member: we wait no longer, so whoever comes now is too late."""
+        with self._lock:
+            if self._collected.get(key) is entry:
+                del self._collected[key]
 
     def _collect(self, answer: Callable[[Any], None], sync_id: int, name: str, rank: int, value: Any) -> None:
         """On the first member: take in a value; combine and answer when it was the last."""

@@ -11,7 +11,7 @@ and it never imports torch. `moolib.membership` has the rules. The messages, all
 | `broker.leave` | group |
 | `broker.rendezvous` | group, sync id, key, value: relayed to the other members, in the current epoch only |
 | `broker.report` | group, sync id: a reduction of that epoch failed |
-| `broker.status` | -> {group: {"sync_id", "members": [{"name", "last_ping", ...}]}} |
+| `broker.status` | -> {group: {"sync_id", "members": [{"name", "last_ping", "accumulators"}]}} |
 
 | from the broker | |
 |---|---|
@@ -24,6 +24,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import json
 import signal
 import sys
@@ -43,7 +44,7 @@ MAX_TIMEOUT = 3600.0  # seconds a member may ask for
 MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have some hundreds
 MAX_GROUP_NAME = 200  # characters
 MAX_IDENTITY = 1 << 18  # characters
-MAX_STATUS = 64  # entries
+MAX_STATUS = 16  # accumulators of a member that are shown
 STATUS_TIMEOUT = 5.0  # seconds that `--status` waits for the broker
 
 
@@ -94,7 +95,7 @@ class Broker:
         if len(group) > MAX_GROUP_NAME or sum(map(len, texts.values())) > MAX_IDENTITY:
             raise ValueError(f"the identity of {peer} in {group[:MAX_GROUP_NAME]} is too long")
         members = self._groups.get(group) or self._new_group(str(group))
-        limit = min(max(float(timeout), CHECK_INTERVAL), MAX_TIMEOUT)
+        limit = min(max(CHECK_INTERVAL, float(timeout)), MAX_TIMEOUT)  # also of nan
         conflict = members.join(peer, int(sync_id), [str(name) for name in roster], int(order), limit, texts)
         if conflict:
             reason = (conflict.member, conflict.accumulator, conflict.description)
@@ -111,7 +112,14 @@ class Broker:
 
     def _ping(self, peer: str, group: str, sync_id: int, status: dict) -> None:
         members = self._groups.get(group)
-        known = members is not None and members.ping(peer, sync_id, dict(list(status.items())[:MAX_STATUS]))
+        told = {
+            str(name)[:MAX_GROUP_NAME]: {
+                "model_version": int(s["model_version"]),
+                "leader": bool(s["leader"]),
+            }
+            for name, s in itertools.islice(status.items(), MAX_STATUS)
+        }
+        known = members is not None and members.ping(peer, sync_id, told)
         if not known:
             sync_id, roster = (members.sync_id, members.roster) if members else (0, [])
             self._rpc._notify(peer, f"group.epoch/{group}", sync_id, roster)
@@ -162,18 +170,22 @@ class Broker:
         }
 
     def _describe(self, member: Member) -> dict[str, Any]:
-        return {**member.status, "name": member.name, "last_ping": time.monotonic() - member.last_ping}
+        ago = time.monotonic() - member.last_ping
+        return {"name": member.name, "last_ping": ago, "accumulators": member.status}
 
 
 def format_status(status: dict[str, Any]) -> str:
     """The answer of `broker.status` for people."""
     lines = []
     for group, entry in sorted(status.items()):
-        lines.append(f"{group}: sync id {entry['sync_id']}, {len(entry['members'])} members")
-        for member in entry["members"]:
-            told = ", ".join(f"{k} {v}" for k, v in member.items() if k not in ("name", "last_ping"))
-            ping = f"last ping {member['last_ping']:.1f} s ago"
-            lines.append(f"  {member['name']}: {told + ', ' if told else ''}{ping}")
+        members = entry["members"]
+        lines.append(f"{group}: sync id {entry['sync_id']}, {len(members)} member{'s' * (len(members) != 1)}")
+        for member in members:
+            told = [f"last ping {member['last_ping']:.1f} s ago"]
+            for accumulator, state in (member.get("accumulators") or {}).items():
+                leads = " (leader)" if state["leader"] else ""
+                told.insert(0, f"{accumulator} version {state['model_version']}{leads}")
+            lines.append(f"  {member['name']}: {', '.join(told)}")
     return "\n".join(lines) or "no groups"
 
 

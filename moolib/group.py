@@ -210,7 +210,7 @@ class Group:
     def _ping(self) -> float:
         epoch = self._epoch
         if self._joining:
-            status = {key: value for told in self._status.values() for key, value in told().items()}
+            status = {name: told for name, tell in self._status.items() if (told := tell())}
             sync_id = epoch.sync_id if epoch else 0
             self._rpc._notify(self._broker, "broker.ping", self._name, sync_id, status)
             if epoch and epoch.failed:

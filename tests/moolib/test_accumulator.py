@@ -259,6 +259,41 @@ def test_parallel_gradients(join):
             member.step()
 
 
+def test_a_replica_that_differs_takes_the_model_of_the_leader(join, monkeypatch):
+    monkeypatch.setattr("moolib.rounds.CHECK_INTERVAL", 3)
+    monkeypatch.setattr("moolib.accumulator.CHECK_INTERVAL", 3)
+    a, b = members = join("a"), join("b")
+    gather(members)
+    assert len(a.states) == 1 and b.accumulator.is_leader()
+    for version in range(1, 9):
+        run(members, lambda: all(m.accumulator.wants_gradients() for m in members))
+        if version == 5:
+            with torch.no_grad():
+                a.parameters[0][1] += 1e-6  # a flipped bit
+        for member in members:
+            if member.accumulator.wants_gradients():
+                member.reduce(0.5)
+        have(members)
+        for member in members:
+            member.step()
+        if version == 5:
+            assert not torch.equal(a.parameters[0], b.parameters[0])
+    assert torch.equal(a.parameters[0], b.parameters[0]) and b.parameters[0].tolist() == [-4, -4, -4]
+    assert len(a.states) == 2 and b.states == []
+
+
+def test_the_leader_sends_its_buffers_now_and_then(join, monkeypatch):
+    monkeypatch.setattr("moolib.accumulator.SHARE_INTERVAL", 0.0)
+    a, b = members = join("a", buffers=[torch.zeros(2)]), join("b", buffers=[torch.zeros(2)])
+    gather(members)
+    want(members)
+    b.buffers[0].fill_(5)
+    for member in members:
+        member.reduce(1.0)
+    have(members)
+    assert a.buffers[0].tolist() == [5, 5]
+
+
 def test_another_model_is_refused_and_the_group_goes_on(join):
     a = join("a", torch.zeros(3, requires_grad=True), torch.zeros(4, 2, requires_grad=True))
     gather([a])
