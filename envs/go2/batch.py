@@ -101,6 +101,8 @@ class Go2Batch:
             self._steps[:] = self.rng.integers(0, self._max_steps, self._n)
         self._advance_clock()
         self._renew_commands()
+        if self.config.commands.resample == "periodic":  # as if the episodes had run up to their ages
+            self._wait -= self._steps % np.maximum(self._wait, 1)
         return self.observer.observe(self.state, self.rng, out=self.result.obs)
 
     def set_commands(self, values: np.ndarray | None) -> np.ndarray:

@@ -158,6 +158,13 @@ def test_accounting_adds_up():
     assert min(c.falls, c.timeouts) > 0 and c.blowups == 0
 
 
+def test_periodic_commands_are_staggered_with_the_episodes():
+    """A robot of age 7.5 s gets its next command 2.5 s later, at 10 s of its episode."""
+    env = Go2Batch(task("go2_unitree"), 30, seed=0, num_threads=1)
+    saved = env.state_dict()
+    np.testing.assert_array_equal(saved["record_wait"], 500 - saved["record_steps"] % 500)
+
+
 def test_episodes_all_start_at_zero_without_stagger():
     env = Go2Batch(task("go2", episode__stagger=False), 5, seed=0, num_threads=1)
     assert not env.state_dict()["record_steps"].any()
