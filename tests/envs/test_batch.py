@@ -6,7 +6,6 @@ from scipy.spatial.transform import Rotation
 
 from envs.go2 import model
 from envs.go2.batch import Go2Batch
-from envs.go2.simulation import Simulation
 from tests.envs.helpers import task
 
 PRESETS = ("go2", "go2_unitree")
@@ -253,62 +252,3 @@ def test_the_gaits_clock_counts_from_the_reset():
         phase = env.step(np.zeros((2, 12), np.float32)).obs[:, -2:]
         angle = 2 * np.pi * 2.0 * 0.02 * k
         np.testing.assert_allclose(phase, np.tile([np.sin(angle), np.cos(angle)], (2, 1)), atol=1e-5)
-
-
-def test_randomisation_is_per_robot_and_in_range():
-    config = task(
-        "go2",
-        randomization__base_mass=[-1.0, 2.0],
-        randomization__base_com=0.03,
-        randomization__gain_scale=[0.8, 1.2],
-        randomization__action_delay=[0.0, 0.02],
-    )
-    env = Go2Batch(config, 300, seed=0, num_threads=1)
-    saved, m = env.state_dict(), env.model
-    base = m.body("base").id
-    for values, low, high in (
-        (saved["model.geom_friction"][:, 1, 0], 0.4, 1.0),
-        (saved["model.body_mass"][:, base] - m.body_mass[base], -1.0, 2.0),
-        (saved["model.body_ipos"][:, base, 1] - m.body_ipos[base, 1], -0.03, 0.03),
-        (saved["model.actuator_gainprm"][:, 0, 0] / 35.0, 0.8, 1.2),
-        (saved["model.actuator_biasprm"][:, 0, 2] / -0.5, 0.8, 1.2),
-        (saved["record_delay"] * 0.005, 0.0, 0.02),
-    ):
-        assert low <= values.min() and values.max() <= high
-        assert values.std() > 0.2 * (high - low)
-    np.testing.assert_array_equal(
-        saved["model.actuator_gainprm"][:, :, 0], -saved["model.actuator_biasprm"][:, :, 1]
-    )
-
-
-def test_delay_holds_the_old_targets():
-    """A delay of all four physics steps is the prompt robot's policy one step late, also over time-outs."""
-    quiet = dict(randomization__friction=None, episode__stagger=False, episode__length=0.1)
-    late = Go2Batch(task("go2", randomization__action_delay=[0.02, 0.02], **quiet), 3, seed=0, num_threads=1)
-    prompt = Go2Batch(task("go2", **quiet), 3, seed=0, num_threads=1)
-    start = prompt.state_dict()
-    late.load_state_dict({**late.state_dict(), "rows": start["rows"], "rng": start["rng"]})
-    actions = (0.3 * np.random.default_rng(0).normal(size=(12, 3, 12))).astype(np.float32)
-    earlier = np.zeros((3, 12), np.float32)
-    for action in actions:
-        ended = late.step(action).truncated
-        prompt.step(earlier)
-        earlier = np.where(ended[:, None], np.float32(0), action)
-        np.testing.assert_array_equal(late.state.qpos, prompt.state.qpos)
-    assert late.counters.timeouts == 6
-
-
-def test_delay_counts_physics_steps():
-    """A delay of one and of three of four physics steps."""
-    m, ids = model.build("fast"), np.arange(2)
-    qpos = np.tile(np.concatenate([[0, 0, 0.3, 1, 0, 0, 0], model.DEFAULT_JOINT_POS]), (2, 1))
-    old, new = np.tile(model.DEFAULT_JOINT_POS, (2, 1)), np.tile(model.DEFAULT_JOINT_POS + 0.2, (2, 1))
-    late, prompt = Simulation(m, 2, num_threads=1), Simulation(m, 2, num_threads=1)
-    for simulation in (late, prompt):
-        simulation.place(ids, qpos, np.zeros((2, 18)))
-    late.step(old, new, np.array([1, 3]), 4)
-    none = np.zeros(2, np.int32)
-    for substep in range(4):
-        target = np.where(substep >= np.array([[1], [3]]), new, old)
-        prompt.step(target, target, none, 1)
-    np.testing.assert_array_equal(late.rows, prompt.rows)
