@@ -132,7 +132,7 @@ def test_several_at_once_in_any_order(peers):
 
 
 def test_the_caller_may_change_its_tensor_at_once(peers):
-    a, b = groups = peers("a"), peers("b")
+    groups = peers("a"), peers("b")
     gather(groups)
     tensors = [torch.ones(4), torch.ones(4)]
     futures = []
