@@ -6,7 +6,8 @@ one run, turn by turn and on exactly the same states and controls:
 * bare physics: ``mjbatch`` alone, one batch after the other, with every thread;
 * the environment: the pool with its batches in flight, with observations, rewards and resets.
 
-It prints both rates in policy steps per second, their ratio, and what one step of one batch costs where.
+It prints both rates in policy steps per second, their ratio, and what one step of one batch costs where. On a
+machine that others use too, look at the ratio of processor time instead.
 """
 
 import argparse
@@ -71,6 +72,11 @@ def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simu
     return simulations
 
 
+def clocks() -> np.ndarray:
+    """Wall clock and processor time of all threads, s."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
 def main() -> None:
     """Measures and prints."""
     parser = argparse.ArgumentParser(description="Environment against bare physics, policy steps per second.")
@@ -96,26 +102,31 @@ def main() -> None:
     simulations = bare_simulations(config, saved, args.threads)
 
     samples = args.steps * args.batches * args.robots
-    env_seconds, bare_seconds, stamps = [], [], []
+    env_clocks, bare_clocks, stamps = [], [], []
     for _ in range(args.turns):
         for i, state in enumerate(saved):
             pool.load_state_dict(i, state)
-        began = time.perf_counter()
+        began = clocks()
         stamps.append(run_pool(pool, actions))
-        env_seconds.append(time.perf_counter() - began)
-        began = time.perf_counter()
+        env_clocks.append(clocks() - began)
+        began = clocks()
         run_bare(simulations, rows, targets, pool.decimation)
-        bare_seconds.append(time.perf_counter() - began)
+        bare_clocks.append(clocks() - began)
     pool.close()
 
     physics, terms = (1e3 * np.diff(np.array(stamps), axis=-1)).mean(axis=(0, 1, 2))
-    env, bare = samples / np.median(env_seconds), samples / np.median(bare_seconds)
-    ratios = np.divide(bare_seconds, env_seconds)
+    env, bare = samples / np.median(env_clocks, axis=0), samples / np.median(bare_clocks, axis=0)
+    ratios = np.divide(bare_clocks, env_clocks)
     share = f"{100 * falls / samples:.1f} % of the steps end in a fall"
     print(f"{args.env}: {args.batches} batches of {args.robots} robots, {share}")
-    print(f"bare physics  {bare:8,.0f} policy steps/s  ({bare * pool.decimation:,.0f} physics steps/s)")
-    print(f"environment   {env:8,.0f} policy steps/s")
-    print(f"ratio         {np.median(ratios):8.3f}  (turns: {', '.join(f'{r:.3f}' for r in ratios)})")
+    print("policy steps per      second    processor second")
+    print(
+        f"bare physics        {bare[0]:8,.0f}            {bare[1]:8,.0f}  (x {pool.decimation} physics steps)"
+    )
+    print(f"environment         {env[0]:8,.0f}            {env[1]:8,.0f}")
+    print(f"ratio               {np.median(ratios[:, 0]):8.3f}            {np.median(ratios[:, 1]):8.3f}")
+    for name, column in zip(("seconds", "processor seconds"), ratios.T, strict=True):
+        print(f"ratio of {name}, turn by turn: {', '.join(f'{ratio:.3f}' for ratio in column)}")
     print(f"one step of one batch in flight: physics {physics:.2f} ms, terms {terms:.2f} ms")
 
 
