@@ -71,7 +71,7 @@ class Rounds:
         """Our contributions are used, or void. To be called with the exchange locked."""
         if self._sum:
             self._layout.give_back(self._sum)
-        self._mine, self._sum, self._exchange.busy = Counts(), None, 0
+        self._mine, self._sum, self._last, self._exchange.busy = Counts(), None, None, 0
 
     def count(self) -> None:
         """One count, and the step if that completes it."""
