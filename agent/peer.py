@@ -168,15 +168,11 @@ class Peer:
         Raises:
             ConfigError: no broker or group was found in time, or the group trains with other settings.
         """
-        self._join()
+        self.join()
         warm_until = time.monotonic() + self.config.warmup
-        was_leader, now = False, time.monotonic()
+        was_leader = False
         while not (self.stop_requested or self.learner.finished):
-            rollout = self.actors.collect(self.learner)
-            if time.monotonic() >= warm_until:
-                self._learn(rollout)
-            now, before = time.monotonic(), now
-            self.learner.progress.seconds += now - before
+            self.round(learn=time.monotonic() >= warm_until)
             is_leader = self.learner.accumulator.is_leader()
             if is_leader and not was_leader:
                 number = len(list(self.savedir.glob("leader-*")))
@@ -190,7 +186,15 @@ class Peer:
         if self.learner.accumulator.is_leader() or not self.checkpoint_path.exists():
             self.save()
 
-    def _join(self) -> None:
+    def round(self, learn: bool = True) -> None:
+        """One rollout of all our robots, and what is learned from it."""
+        began = time.monotonic()
+        rollout = self.actors.collect(self.learner)
+        if learn:
+            self._learn(rollout)
+        self.learner.progress.seconds += time.monotonic() - began
+
+    def join(self) -> None:
         """Waits until we have a group and a model."""
         give_up = time.monotonic() + self.config.connect_timeout
         while not (self.learner.accumulator.connected() or self.stop_requested):
