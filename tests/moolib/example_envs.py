@@ -107,6 +107,17 @@ class Trouble(Counter):
         return super().step(action)
 
 
+class Resets(Counter):
+    """Observes how often it was reset."""
+
+    resets = 0
+
+    def reset(self):
+        super().reset()
+        self.resets += 1
+        return np.array([self.resets, 0], np.int32), {}
+
+
 class Closing(Counter):
     """Leaves a file behind when it is closed."""
 

@@ -103,6 +103,16 @@ def test_tuples_without_an_action_space(pool):
         p.step(0, np.zeros((2, 3), int))
 
 
+def test_environments_are_reset_only_when_they_must(pool):
+    p = pool(envs.Resets, num_processes=1, batch_size=2, num_batches=2)
+    for batch in (1, 0):
+        first = p.step(batch, torch.zeros(2, dtype=torch.int64)).result(20)
+        assert first["state"].tolist() == [[1, 0], [1, 0]]
+        for _ in range(3):
+            last = p.step(batch, torch.zeros(2, dtype=torch.int64)).result(20)
+        assert last["done"].all() and last["state"].tolist() == [[2, 0], [2, 0]]
+
+
 def test_batches_are_independent_and_overlap(pool):
     p = pool(envs.Counter, num_processes=3, batch_size=5, num_batches=2)
     actions = [torch.full((5,), 3), torch.full((5,), 4)]
@@ -224,6 +234,15 @@ def test_a_worker_killed_between_two_steps(pool):
     time.sleep(0.1)
     with pytest.raises(RpcError, match="killed by SIGTERM"):
         p.step(0, action).result(20)
+
+
+def test_a_stopped_worker_is_killed_at_the_end(pool):
+    before = children()
+    p = pool(envs.Counter)
+    p.step(0, torch.zeros(4, dtype=torch.int64)).result(20)
+    os.kill(p._stepper.pids()[0], signal.SIGSTOP)
+    p.close()
+    assert children() <= before
 
 
 def test_closing_ends_the_processes_and_their_environments(tmp_path):

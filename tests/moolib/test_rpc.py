@@ -183,6 +183,25 @@ def test_notifications_keep_their_order_and_inline_functions_know_the_caller():
     assert client._local_host("server") == "127.0.0.1"
 
 
+def test_order_is_kept_when_the_connection_is_full():
+    server, address = serving()
+    client = named("client", address)
+    got, done = [], threading.Event()
+
+    def note(peer, i, data):
+        time.sleep(0.001)
+        got.append(i)
+        if i == 99:
+            done.set()
+
+    server._define_inline("note", note)
+    client.sync("server", "double", 1)
+    for i in range(100):
+        assert client._notify("server", "note", i, bytes(300_000 if i % 3 else 10))
+    assert done.wait(20)
+    assert got == list(range(100))
+
+
 def test_the_number_of_handlers_that_run_at_a_time():
     server, address = serving()
     client = named("client", address)

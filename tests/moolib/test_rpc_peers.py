@@ -104,6 +104,15 @@ def test_peers_find_each_other_through_a_common_one():
     assert one.sync("two", "name") == "two"
 
 
+def test_peers_that_listen_are_found_where_they_do():
+    _broker, address = serving("broker")
+    one, two = named("one", address), named("two", address)
+    two.define("name", lambda: "two")
+    where = two.listen("*:0")
+    assert one.sync("two", "name") == "two"
+    assert two.debug_info()["listening"] == [where]
+
+
 def test_a_second_live_peer_of_a_name_is_refused():
     _server, address = serving()
     first = named("twin", address)
@@ -129,12 +138,10 @@ def test_renaming_while_connected():
 
 def test_collected_rpcs_close_and_their_callers_reconnect():
     server, address = serving()
-    server.define("refers", lambda: server)
     client = named("client", address)
     assert client.sync("server", "double", 1) == 2
-    server.undefine("refers")
     threads = threading.active_count()
-    server._handlers.define_inline("cycle", lambda peer: server)
+    server.define("cycle", lambda rpc=server: rpc)
     del server
     gc.collect()
     assert eventually(lambda: threading.active_count() < threads)
@@ -142,7 +149,7 @@ def test_collected_rpcs_close_and_their_callers_reconnect():
     with pytest.raises(RuntimeError, match="timed out"):
         client.sync("server", "double", 1)
     client.set_timeout(20)
-    server, _ = serving(address=address)
+    _server, _ = serving(address=address)
     assert client.sync("server", "double", 3) == 6
 
 

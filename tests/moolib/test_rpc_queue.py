@@ -60,6 +60,10 @@ def test_a_queue_gives_calls_in_order(pair):
     assert [future.result(10) for future in futures] == [0, 10, 20]
     with pytest.raises(RuntimeError, match="The operation timed out"):
         queue.get(0.01)
+    for _ in range(10):
+        with pytest.raises(RuntimeError):
+            queue.get(0.001)
+    assert len(queue._takers) <= 1
     last = call(5)
     queue.get(10)[0]("kept")  # the taker that gave up has not swallowed it
     assert last.result(10) == "kept"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import random
 import socket
@@ -13,6 +14,7 @@ import time
 import msgpack
 import pytest
 
+import moolib
 from moolib import Rpc, RpcError, wire
 from moolib.link import MAGIC, VERSION
 from moolib.security import KEY_FILE_VARIABLE
@@ -187,6 +189,21 @@ def test_tls_hides_what_is_said(certificates):
         sock.settimeout(10)
         assert sock.recv(3)[:1] == b"\x16"  # a TLS handshake record
         client._close()
+
+
+def test_strangers_may_only_send_small_frames(caplog):
+    _server, address = serving()
+    moolib.set_logging(logging.getLogger("strangers"))
+    moolib.set_log_level("verbose")
+    try:
+        with caplog.at_level(logging.DEBUG):
+            sock = attach(address)
+            sock.sendall(wire.PREFIX.pack(wire.GREET, 0, 5000, 0, 0))
+            heard(sock)
+            assert eventually(lambda: "frame out of bounds: kind 1, name 0, body 5000" in caplog.text)
+    finally:
+        moolib.set_logging(logging.getLogger("moolib"))
+        moolib.set_log_level("error")
 
 
 def test_who_says_no_hello_is_dropped_after_two_seconds():
