@@ -1,8 +1,8 @@
 """The Go2 task for programs that speak Gymnasium: one robot, or a vector of them.
 
 ``Go2Env`` is a plain environment: the step that ends an episode returns its final observation.
-``Go2VectorEnv`` resets robots in the same step (Gymnasium's ``AutoresetMode.SAME_STEP``): its observation is the
-new episode's and ``infos["final_obs"]`` holds the final ones.
+``Go2VectorEnv`` resets robots in the same step (Gymnasium's ``AutoresetMode.SAME_STEP``): its observation is
+the new episode's and ``infos["final_obs"]`` holds the final ones.
 """
 
 from dataclasses import replace
