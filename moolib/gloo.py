@@ -7,6 +7,8 @@ slices between which we look whether the epoch is `over`; when it is, `EpochOver
 with the tensors that gloo may still write to, goes to a reaper thread. Those tensors must not be used
 again.
 
+Only collective operations are used: with `send` and `recv` a slice that passes breaks the connection.
+
 `ProcessGroupGloo` as a bare class is semi-public, so it is used in this module alone.
 """
 
@@ -21,7 +23,7 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch.distributed import ProcessGroupGloo, Store
+from torch.distributed import BroadcastOptions, ProcessGroupGloo, Store
 
 SLICE = timedelta(milliseconds=10)  # how often a wait looks whether the epoch is over
 SLICE_OVER = "Operation timed out!"  # gloo's words for "the slice is over, the operation goes on"
@@ -102,11 +104,8 @@ class Alone:
         """`[...] -> [1, ...]`."""
         return tensor.unsqueeze(0)
 
-    def send(self, tensor: torch.Tensor, to: int) -> None:
-        """There is nobody."""
-        raise PeerLost("a group of one has nobody to send to")
-
-    receive = send
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """There is nobody to send to."""
 
     def abandon(self) -> None:
         """Nothing can be pending."""
@@ -158,13 +157,11 @@ class EpochGroup:
         self._run(self._gloo.allgather, [outputs], [tensor])
         return torch.stack(outputs)
 
-    def send(self, tensor: torch.Tensor, to: int) -> None:
-        """Send to the member of rank `to`, which must `receive` a tensor of this shape and type."""
-        self._run(self._gloo.send, [tensor], to, 0)
-
-    def receive(self, tensor: torch.Tensor, source: int) -> None:
-        """Fill `tensor` with what the member of rank `source` sends."""
-        self._run(self._gloo.recv, [tensor], source, 0)
+    def broadcast(self, tensor: torch.Tensor, source: int) -> None:
+        """Overwrite `tensor` with that of the member of rank `source`."""
+        options = BroadcastOptions()
+        options.rootRank, options.rootTensor = source, 0
+        self._run(self._gloo.broadcast, [tensor], options)
 
     def abandon(self) -> None:
         """Give the group up; never blocks."""

@@ -123,20 +123,18 @@ class Reducer:
 
         leader = max(range(link.size), key=order)
         version, lineage, new_lineage = rows[leader]
-        needy = [
-            r for r, row in enumerate(rows) if r != leader and (row[1] == 0 or row[:2] != rows[leader][:2])
-        ]
+        needy = [rank for rank, row in enumerate(rows) if row[1] == 0 or row[:2] != rows[leader][:2]]
         lineage = lineage or new_lineage
         with exchange.changed:
             exchange.leader = epoch.members[leader]
             if link.rank == leader:
                 exchange.lineage = lineage
         exchange.wake()
-        if needy and link.rank == leader:
-            handover.spread(link, [leader, *needy], self._ask_for_state())
-        elif link.rank in needy:
-            package = handover.spread(link, [leader, *needy], None)
-            self._take_model(Model(*handover.unpack(package)), version, lineage)
+        if set(needy) - {leader}:
+            package = self._ask_for_state() if link.rank == leader else None
+            package = handover.spread(link, leader, package)
+            if link.rank in needy and link.rank != leader:
+                self._take_model(Model(*handover.unpack(package)), version, lineage)
         return leader, new_lineage
 
     def _ask_for_state(self) -> handover.Package:

@@ -49,7 +49,7 @@ class Rounds:
     def __init__(self, name: str, exchange: Exchange, layout: Layout, wait: Wait) -> None:
         self._name, self._exchange, self._layout, self._wait = name, exchange, layout, wait
         self._link: handover.Link
-        self._ranks: list[int] = []  # the leader's and then all others
+        self._leader = 0  # its rank
         self._lineage = 0  # of the models that this epoch makes
         self._timeout = 0.0  # seconds that the program has to answer
         self._idle = False  # it did not
@@ -62,8 +62,7 @@ class Rounds:
 
     def begin(self, link: handover.Link, leader: int, lineage: int, timeout: float) -> None:
         """A new epoch, in which all members have the model of the member `leader`."""
-        self._link, self._lineage, self._timeout = link, lineage, timeout
-        self._ranks = [leader, *(rank for rank in range(link.size) if rank != leader)]
+        self._link, self._leader, self._lineage, self._timeout = link, leader, lineage, timeout
         self._counted, self._needed, self._idle = 0, (0, 0), False
         self._standing = self._mine.num_gradients + self._mine.num_skipped > 0
 
@@ -125,7 +124,7 @@ class Rounds:
             self._layout.give_back(given.flat)
 
     def _our_counts(self) -> torch.Tensor:
-        leads = self._link.rank == self._ranks[0]
+        leads = self._leads()
         return replace(
             self._mine,
             num_idle=float(self._idle),
@@ -169,17 +168,20 @@ class Rounds:
         known = last is not None and last.checksum is not None and last.version == self._exchange.version
         mine = torch.tensor([known, last.checksum if known and last else 0])
         rows = self._link.all_gather(mine).tolist()
-        leader = rows[self._ranks[0]]
+        leader = rows[self._leader]
         if known and leader[0] and leader != rows[self._link.rank]:
             raise Diverged(f"parameters of version {self._exchange.version} differ from the leader's")
 
     def _share_buffers(self) -> None:
         last = self._last
-        leads = self._link.rank == self._ranks[0]
-        package = handover.spread(self._link, self._ranks, last.buffers if leads and last else None)
-        if leads and last:
+        package = last.buffers if self._leads() and last else None
+        package = handover.spread(self._link, self._leader, package)
+        if self._leads() and last:
             last.buffers = None
         else:
             buffers = handover.unpack(package)
             with self._exchange.changed:
                 self._exchange.buffers = buffers
+
+    def _leads(self) -> bool:
+        return self._link.rank == self._leader

@@ -53,7 +53,7 @@ class Member:
         self.rpc._close()
 
 
-def run(members, condition, timeout: float = 15.0) -> None:
+def run(members, condition, timeout: float = 10.0) -> None:
     """Update all members until the condition is true."""
     deadline = time.monotonic() + timeout
     while not condition():

@@ -67,18 +67,18 @@ def test_all_gather_keeps_the_order_of_ranks():
     assert all(result.tolist() == [[0, 0], [1, 10], [2, 20]] for result in results)
 
 
-def test_send_and_receive():
-    members = Members(2)
+def test_broadcast_waits_for_a_source_that_takes_its_time():
+    members = Members(3)
 
     def member(rank):
         group = members.form(rank)
         if rank == 1:
-            return group.send(torch.arange(5.0), to=0)
-        tensor = torch.empty(5)
-        group.receive(tensor, source=1)
-        return tensor
+            time.sleep(0.1)  # longer than the slices of a wait
+        tensor = torch.full((5,), float(rank))
+        group.broadcast(tensor, source=1)
+        return tensor.tolist()
 
-    assert members.run(member)[0].tolist() == [0, 1, 2, 3, 4]
+    assert members.run(member) == [[1, 1, 1, 1, 1]] * 3
     members.abandon()
 
 
