@@ -14,9 +14,8 @@ seed        of the robots; default: 0
 json        print JSON instead of a table
 
 The policy acts without noise, and sees none. Every robot follows one of nine commands for 10 s, of which the
-first 2 s are not counted. It falls when its base tips by more than 72 degrees or touches the floor (where the
-physics lets it), or by the terms of its own task; it then starts again. The columns are defined in
-agent/metrics.py.
+first 2 s are not counted. It falls when its base tips by more than 72 degrees, touches the floor or is as low
+as if it did, or by the terms of its own task. The columns are defined in agent/metrics.py.
 """
 
 from __future__ import annotations

@@ -28,6 +28,7 @@ from envs.results import StepResult
 
 GRAVITY = 9.81  # m/s^2, MuJoCo's default
 MIN_SWING = 0.04  # s without contact from which it is a swing: two steps at 50 Hz; one may be a rattling foot
+BELLY = 0.08  # m, height of the base at which its belly is on the floor: half its thickness and some tilt
 LINK_FORCE = 1.0  # N on a link from which it counts as touching (unitree_rl_gym's for the base)
 
 
@@ -35,7 +36,7 @@ LINK_FORCE = 1.0  # N on a link from which it counts as touching (unitree_rl_gym
 class Summary:
     """What a group of robots did; None where there was nothing to measure. Feet: FL FR RL RR."""
 
-    falls: int  # episodes that ended by a fall, also in the first seconds
+    falls: int  # ends of episodes and sinkings onto the belly, also in the first seconds
     seconds: float  # measured, of all robots together
     velocity_error: float | None  # m/s, RMS
     yaw_rate_error: float | None  # rad/s, RMS
@@ -69,6 +70,7 @@ class Tally:
         self.n, self.dt, self.action_scale, self.links_touch = n, dt, action_scale, links_touch
         self.sums: dict[str, np.ndarray] = {}
         self.falls = np.zeros(n, np.int64)
+        self._sunk = np.zeros(n, bool)
         self._air = np.zeros((n, 4), np.int64)  # policy steps of the swing in progress
         self._peak = np.zeros((n, 4))  # m, its greatest height so far
 
@@ -80,7 +82,9 @@ class Tally:
             result: What the step reported.
             counted: Which robots are measured [B]; none whose episode has just ended.
         """
-        self.falls += result.terminated
+        sunk = state.qpos[:, 2] < BELLY
+        self.falls += result.terminated | (sunk & ~self._sunk)
+        self._sunk = sunk
         contact, foot_speed = state.contact, np.hypot(state.foot_vel[..., 0], state.foot_vel[..., 1])
         diagonals, opposite = contact[:, :2] == contact[:, :1:-1], contact[:, 0] != contact[:, 1]
         quantities = {

@@ -35,7 +35,7 @@ class Page:
     def __init__(self, policy: Trained, robots: int, physics: str, seed: int, host: str, port: int) -> None:
         """Starts the server; the page is there when this returns."""
         self.server = viser.ViserServer(host=host, port=port, verbose=False)
-        self.server.gui.configure_theme(control_layout="collapsible", show_logo=False)
+        self.server.gui.configure_theme(show_logo=False)
         self.commands = circles(robots, seed)
         self._new_troop = lambda: Troop(policy, robots, physics, seed, SPACING)
         self.troop = self._new_troop()

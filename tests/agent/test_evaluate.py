@@ -1,0 +1,239 @@
+"""The measures of walking, on made-up motions with known answers and on robots that stand or fall."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from agent import evaluate
+from agent.config import ConfigError
+from agent.metrics import Tally
+from envs.go2.state import State
+from envs.results import StepResult
+from tests.agent import policies
+from tests.envs.helpers import task
+
+
+def standing(n):
+    """A state of robots at rest, on all four feet."""
+    state = State.zeros(n)
+    state.contact[:] = True
+    state.foot_pos[:, :, 2] = 0.022  # m, a foot's radius
+    state.qpos[:, 2] = 0.3
+    return state
+
+
+def result(n, lin_vel_error=0.0, yaw_rate_error=0.0, terminated=False):
+    arrays = {name: np.zeros(n, np.float32) for name in StepResult.__dataclass_fields__}
+    arrays |= {"stamps": (0.0,) * 3, "terminated": np.full(n, terminated), "truncated": np.zeros(n, bool)}
+    arrays |= {"lin_vel_error": np.full(n, lin_vel_error, np.float32)}
+    return StepResult(**arrays | {"yaw_rate_error": np.full(n, yaw_rate_error, np.float32)})
+
+
+def tally(n=1, links_touch=True):
+    return Tally(n, dt=0.02, action_scale=0.5, links_touch=links_touch)
+
+
+def summary(measured, command=(1.0, 0.0, 0.0), mass=10.0):
+    commands = np.tile(np.array(command), (measured.n, 1))
+    return measured.summarize(np.arange(measured.n), commands, mass)
+
+
+def test_errors_are_root_mean_squares_over_time():
+    measured, state = tally(), standing(1)
+    for error in (0.3, 0.4):
+        measured.add(state, result(1, error, 2 * error), np.array([True]))
+    found = summary(measured)
+    assert found.velocity_error == pytest.approx(math.sqrt((0.09 + 0.16) / 2))
+    assert found.yaw_rate_error == pytest.approx(2 * math.sqrt((0.09 + 0.16) / 2))
+    assert found.seconds == pytest.approx(0.04)
+
+
+def test_effort_by_hand():
+    """Twelve joints at 2 N m and -3 rad/s: 72 W; 0.5 m/s with 10 kg: 72 / (98.1 x 0.5)."""
+    measured, state = tally(), standing(1)
+    state.torque[:], state.qvel[:, 6:] = 2.0, -3.0
+    state.base_lin_vel[:, :2] = 0.3, 0.4
+    state.action[:], state.last_action[:] = 0.1, -0.1
+    for _ in range(5):
+        measured.add(state, result(1), np.array([True]))
+    found = summary(measured)
+    assert found.torque == pytest.approx(2.0)
+    assert found.power == pytest.approx(72.0)
+    assert found.cost_of_transport == pytest.approx(72 / (10 * 9.81 * 0.5))
+    assert found.action_rate == pytest.approx(0.5 * 0.2)
+    assert found.velocity == pytest.approx([0.3, 0.4, 0.0])
+    assert found.height == pytest.approx(0.3)
+    assert summary(measured, command=(0.0, 0.0, 1.0)).cost_of_transport is None
+
+
+def trot(measured, steps, heights=(0.0, 0.03, 0.05, 0.03), counted=True):
+    """Diagonal feet swing in turn, four steps each, through these heights (m); FL's peak is 1 cm higher."""
+    state = standing(1)
+    for step in range(steps):
+        swinging = [0, 3] if step // 4 % 2 == 0 else [1, 2]
+        state.contact[:] = True
+        state.contact[0, swinging] = False
+        state.foot_pos[:, :, 2] = 0.022
+        state.foot_pos[0, swinging, 2] += heights[step % 4]
+        if 0 in swinging and step % 4 == 2:
+            state.foot_pos[0, 0, 2] += 0.01
+        state.foot_vel[:] = 0.0
+        state.foot_vel[0, :, :2] = np.where(state.contact[0], 0.1, 1.0)[:, None] * (0.6, 0.8)
+        measured.add(state, result(1), np.array([counted]))
+
+
+def test_a_trot_is_recognised():
+    measured = tally()
+    trot(measured, 81)  # the last step begins the swing of FL and RR that follows
+    found = summary(measured)
+    assert found.clearance == pytest.approx([0.06, 0.05, 0.05, 0.05])
+    assert found.duty == pytest.approx([40 / 81, 41 / 81, 41 / 81, 40 / 81])
+    assert found.trot == 1.0
+    assert found.slip == pytest.approx(0.1)
+    assert found.steps_per_second == pytest.approx(40 / 4 / (81 * 0.02))
+
+
+def test_standing_is_no_trot_and_has_no_clearance():
+    measured = tally()
+    for _ in range(20):
+        measured.add(standing(1), result(1), np.array([True]))
+    found = summary(measured)
+    assert (found.trot, found.duty, found.steps_per_second) == (0.0, [1.0] * 4, 0.0)
+    assert found.clearance == [None] * 4
+
+
+def test_one_step_in_the_air_is_rattling_and_no_swing():
+    measured, state = tally(), standing(1)
+    for step in range(20):
+        state.contact[0, 0] = step % 2 == 0
+        measured.add(state, result(1), np.array([True]))
+    assert summary(measured).steps_per_second == 0.0
+    assert summary(measured).duty[0] == 0.5
+
+
+def test_a_fall_counts_and_what_is_not_counted_does_not():
+    measured = tally()
+    trot(measured, 82, heights=(0.5, 0.5, 0.5, 0.5), counted=False)
+    measured.add(standing(1), result(1, 9.0, terminated=True), np.array([False]))
+    nothing = summary(measured)
+    assert (nothing.falls, nothing.seconds) == (1, 0.0)
+    assert nothing.velocity_error is None and nothing.duty == [None] * 4
+    measured.add(standing(1), result(1, 0.5), np.array([True]))  # the fallen robot's swing does not end here
+    assert summary(measured).velocity_error == pytest.approx(0.5)
+    assert summary(measured).clearance == [None] * 4
+
+
+def test_links_that_touch_the_floor_are_seen_where_physics_lets_them():
+    seen, unseen, state = tally(), tally(links_touch=False), standing(1)
+    for step in range(4):
+        state.link_force[:] = 0.0
+        state.link_force[0, 6, 2] = 5.0 * (step == 0)  # N on one calf
+        state.link_force[0, 0, 0] = 2.0 * (step < 2)  # N on the base
+        for measured in (seen, unseen):
+            measured.add(state, result(1), np.array([True]))
+    assert (summary(seen).base_contact, summary(seen).leg_contact) == (0.5, 0.25)
+    assert (summary(unseen).base_contact, summary(unseen).leg_contact) == (None, None)
+
+
+@pytest.mark.parametrize("name", ["go2", "go2_unitree"])
+def test_menagerie_is_another_physics_at_the_same_policy_rate(name):
+    config = task(name)
+    here, there = evaluate.task(config, "train"), evaluate.task(config, "menagerie")
+    assert here.physics == config.physics
+    assert (there.physics.variant, there.physics.timestep, there.physics.decimation) == (
+        "menagerie",
+        0.002,
+        10,
+    )
+    assert there.control == here.control == config.control
+    assert here.randomization.friction == config.randomization.friction
+    assert there.randomization.friction is None
+    assert not here.observations.noise and not there.observations.noise
+    assert there.terminations.base_contact == 1.0
+    with pytest.raises(ConfigError, match=r"0\.002 s do not fit the policy's of 0\.015 s"):
+        evaluate.task(task(name, physics__decimation=3), "menagerie")
+
+
+@pytest.fixture(scope="module")
+def motionless():
+    """The report of a policy whose actions are 0, so that every robot stands where it is."""
+    policy = policies.trained(0.0)
+    return evaluate.evaluate(policy.policy, policy.env, robots=1)
+
+
+def test_a_robot_that_stands_errs_by_its_command(motionless):
+    for (vx, vy, yaw_rate), found in zip(evaluate.COMMANDS, motionless.per_command, strict=True):
+        assert found.velocity_error == pytest.approx(math.hypot(vx, vy), abs=0.02)
+        assert found.yaw_rate_error == pytest.approx(abs(yaw_rate), abs=0.02)
+    # the squares of the nine commands' speeds sum to 2.22 (m/s)^2, those of their yaw rates to 1.53
+    assert motionless.overall.velocity_error == pytest.approx(math.sqrt(2.22 / 9), abs=0.005)
+    assert motionless.overall.yaw_rate_error == pytest.approx(math.sqrt(1.53 / 9), abs=0.005)
+
+
+def test_a_robot_that_stands_does_not_walk(motionless):
+    found = motionless.overall
+    assert found.falls == 0
+    assert found.seconds == pytest.approx(9 * 8.0)  # of 10 s the first 2 s do not count
+    assert found.duty == pytest.approx([1.0] * 4)
+    assert found.clearance == [None] * 4
+    assert 0.25 < found.height < 0.35
+    assert found.power < 1.0
+
+
+def bent(joints, action):
+    """A policy that holds some joints at a constant action."""
+    policy = policies.trained(0.0)
+    policy.policy.mirror = False
+    policy.policy.actor[-1].bias[joints] = action
+    return policy
+
+
+@pytest.mark.parametrize("physics", ["train", "menagerie"])
+def test_robots_fall_that_lift_their_left_legs(physics, monkeypatch):
+    monkeypatch.setattr(evaluate, "SECONDS", 1.5)
+    policy = bent([0, 1, 6, 7], 4.0)
+    report = evaluate.evaluate(policy.policy, policy.env, physics, robots=1)
+    assert all(found.falls > 0 for found in report.per_command)
+
+
+def test_robots_fall_that_sink_into_a_floor_which_their_belly_cannot_touch(monkeypatch):
+    monkeypatch.setattr(evaluate, "SECONDS", 1.5)
+    policy = bent([1, 2, 7, 8], -4.0)
+    report = evaluate.evaluate(policy.policy, policy.env, robots=1)
+    assert all(found.falls > 0 for found in report.per_command)
+
+
+def test_pushes_upset_a_robot_that_stands(monkeypatch):
+    policy = policies.trained(0.0)
+    monkeypatch.setattr(evaluate, "SECONDS", 4.0)
+    pushed = evaluate.evaluate(policy.policy, policy.env, robots=1, push=1.0).overall
+    assert pushed.slip > 0.01
+    assert pushed.falls > 0 or pushed.velocity_error > 0.505
+
+
+def test_the_command_prints_a_table_or_json(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(evaluate, "SECONDS", 0.5)
+    monkeypatch.setattr(evaluate, "SETTLE", 0.1)
+    path = policies.save(tmp_path / "policy.safetensors", 0.0)
+    assert evaluate.main([f"checkpoint={path}", "robots=1", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["training_steps"] == 1_000_000
+    assert len(printed["per_command"]) == 9
+    assert printed["overall"]["falls"] == 0
+    assert evaluate.main([f"checkpoint={path}", "robots=1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert sum(line.startswith("0.6 0.2 0.5") for line in lines) == 2
+    assert max(map(len, lines[1:])) <= 80
+
+
+def test_mistakes_are_one_line(tmp_path, capsys):
+    assert evaluate.main(["checkpoint=nowhere"]) == 1
+    assert evaluate.main(["speed=1"]) == 2
+    assert evaluate.main(["physics=real"]) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        "agent.evaluate: nowhere: there is no such checkpoint",
+        "agent.evaluate: speed=1: unknown key; allowed are checkpoint, physics, robots, push, seed, json",
+        "agent.evaluate: physics='real': must be one of train, menagerie",
+    ]
