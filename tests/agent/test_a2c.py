@@ -88,6 +88,7 @@ def test_learning_begins(here):
     assert float(log[0]["mean_episode_return"]) < 40 and float(log[-1]["mean_episode_return"]) > 60
     assert {row["gradient_batch_size"] for row in log} == {"8"}
     assert (here / "other-run.tsv").read_text() == "another run's log\n"
+    assert sorted(path.name for path in here.iterdir()) == ["logs.tsv", "other-run.tsv"]
 
 
 def test_earlier_log_is_kept_aside(here):
