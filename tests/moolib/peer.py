@@ -1,8 +1,9 @@
 """A training peer for tests with whole processes: `python peer.py ADDRESS NAME SEED TIMEOUT PAUSE`.
 
 It trains with gradients that are random and different on each peer, and after each step prints a line of
-JSON: the time (`time.monotonic`, comparable between processes), the model version, a checksum of all
-parameters and momenta, the number of members and of contributions. It ends when its standard input does.
+JSON: the time (`time.monotonic`, comparable between processes) of the step and of the peer's start, the
+model version, a checksum of all parameters and momenta, the number of members and of contributions. It ends
+when its standard input does.
 """
 
 import json
@@ -20,6 +21,7 @@ def main(address: str, name: str, seed: int, timeout: float, pause: float) -> No
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     model = torch.nn.Sequential(torch.nn.Linear(20, 30), torch.nn.BatchNorm1d(30), torch.nn.Linear(30, 5))
+    start = time.monotonic()
     momenta = [torch.zeros_like(p) for p in model.parameters()]
     rpc = moolib.Rpc()
     rpc.set_name(name)
@@ -39,7 +41,7 @@ def main(address: str, name: str, seed: int, timeout: float, pause: float) -> No
         if accumulator.has_gradients():
             step(model, momenta)
             accumulator.zero_gradients()
-            report(accumulator, group, [*model.parameters(), *momenta])
+            report(start, accumulator, group, [*model.parameters(), *momenta])
         elif accumulator.wants_gradients():
             time.sleep(pause)
             model(torch.randn(8, 20)).pow(2).sum().backward()
@@ -56,11 +58,14 @@ def step(model: torch.nn.Module, momenta: list[torch.Tensor]) -> None:
             p.sub_(momentum, alpha=1e-3)
 
 
-def report(accumulator: moolib.Accumulator, group: moolib.Group, tensors: list[torch.Tensor]) -> None:
+def report(
+    start: float, accumulator: moolib.Accumulator, group: moolib.Group, tensors: list[torch.Tensor]
+) -> None:
     checksum = 0
     for tensor in tensors:
         checksum = zlib.crc32(tensor.detach().numpy().tobytes(), checksum)
     line = {
+        "start": start,
         "time": time.monotonic(),
         "version": accumulator.model_version(),
         "checksum": checksum,
