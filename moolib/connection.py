@@ -46,9 +46,8 @@ class Connection:
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.limit = sock, limit
-        self.heard = self.progress = (
-            time.monotonic()
-        )  # of the last bytes received; sent, or nothing left to send
+        self.heard = time.monotonic()  # when the last bytes came
+        self.progress = self.heard  # when the last ones went, or nothing waited to be sent
         self.closed = False
         self._loop, self._on_open, self._on_frame, self._on_lost = loop, on_open, on_frame, on_lost
         self._tls = isinstance(sock, ssl.SSLSocket)

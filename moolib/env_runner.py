@@ -64,13 +64,12 @@ class EnvRunner:
     def step(self, batch: int) -> None:
         """Step the environments of a batch by the actions in shared memory; reset those that end."""
         arrays, targets = self._arrays[batch], self._targets[batch]
-        count = len(self._envs[batch])
         if self._fresh[batch]:
             self._fresh[batch] = False
             for row, env in enumerate(self._envs[batch]):
                 first = self._first_observation and env is self._envs[0][0]
                 _write(targets, row, self._first_observation.pop() if first else _reset(env))
-            results = [(0.0, False, False)] * count
+            results = [(0.0, False, False)] * len(self._envs[batch])
         else:
             actions = arrays[ACTION].tolist() if arrays[ACTION].ndim == 1 else arrays[ACTION].copy()
             results = [self._step_env(batch, row, action) for row, action in enumerate(actions)]
@@ -113,11 +112,8 @@ class EnvRunner:
 def _reset(env: Any) -> Any:
     """The first observation, by either API: Gymnasium returns (observation, info)."""
     result = env.reset()
-    return (
-        result[0]
-        if isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
-        else result
-    )
+    with_info = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
+    return result[0] if with_info else result
 
 
 def _leaves(observation: Any, path: tuple = ()) -> Iterator[tuple[str, tuple]]:

@@ -73,8 +73,7 @@ class _Worker:
 
 
 class EnvStepper:
-    """Runs `num_batches` batches of environments in `num_processes` processes, each of which has a share of
-    every batch.
+    """Runs batches of environments in processes, each of which steps some rows of every batch.
 
     After the first failure (an environment raised, a process died or hung) every wait raises it.
     """

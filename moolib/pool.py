@@ -14,15 +14,13 @@ from typing import Any
 
 from moolib.log import log
 
-_tasks: queue.SimpleQueue[tuple[Callable[..., Any], tuple[Any, ...]] | None] = (
-    queue.SimpleQueue()
-)  # None: end
+Task = tuple[Callable[..., Any], tuple[Any, ...]]
+
+_tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()  # None ends a thread
 _lock = threading.Lock()
 _threads = 0
 _busy = 0  # tasks queued or running
-_limit = max(
-    16, os.cpu_count() or 1
-)  # handlers may wait for calls of their own, so more than there are cores
+_limit = max(16, os.cpu_count() or 1)  # more than cores: handlers may wait for calls of their own
 
 
 def set_max_threads(n: int) -> None:

@@ -32,7 +32,7 @@ GREET, PROVE, HELLO, WELCOME, REFUSE, RENAME, PING, PONG, CALL, REPLY, ERROR, NO
 
 ALIGN = 16  # bytes; the widest element, complex128, has 16
 MAX_NAME = 1 << 10  # bytes
-MAX_BODY = 1 << 28  # bytes
+MAX_BODY = 1 << 31  # bytes
 MAX_PAYLOAD = 1 << 34  # bytes; reserved lazily by the system, so a mere claim costs nothing
 MAX_DEPTH = 100  # nested tuples
 JOIN_BELOW = 1 << 14  # bytes; smaller payloads are sent together with their header
