@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
 import threading
@@ -30,8 +31,9 @@ class Calls:
         self._node, self._allow_pickle = node, allow_pickle
         self._ids = itertools.count(1)
         self._calls: dict[int, _Call] = {}
-        self._lock = threading.Lock()  # of the next two and of insertions
+        self._lock = threading.Lock()  # of the calls and of the next
         self._sweep_at = math.inf  # s; when time-outs are looked for next
+        self._timer: asyncio.TimerHandle | None = None
         self._refusal = ""  # what a peer told us when it refused us, until another one lets us in
         self._closed = False
 
@@ -57,9 +59,11 @@ class Calls:
                 self._sweep_at = call.deadline
         call.future._add_done_callback(lambda _: self._forget(number))
         if sweep:
-            self._node.call_soon(self._sweep_later, call.deadline)
+            self._node.call_soon(self._arm)
         if not self._node.post(peer, frame, number):
             self._node.call_soon(self._node.discovery.seek, peer)
+            if call.future.done():  # it timed out meanwhile
+                self._node.drop(peer, number)
             if self._refusal and not self._node.peers:
                 call.future._set_exception(RpcError(self._refusal))
         if self._closed:
@@ -106,8 +110,11 @@ class Calls:
         if self._node.waiting(call.peer):
             self._node.drop(call.peer, number)
 
-    def _sweep_later(self, when: float) -> None:
-        self._node.loop.call_later(when - time.monotonic(), self._sweep)
+    def _arm(self) -> None:
+        if self._timer:
+            self._timer.cancel()
+        if self._sweep_at < math.inf:
+            self._timer = self._node.loop.call_later(self._sweep_at - time.monotonic(), self._sweep)
 
     def _sweep(self) -> None:
         now = time.monotonic()
@@ -118,5 +125,4 @@ class Calls:
         for number, call in expired:
             function = "<unknown>" if self._node.drop(call.peer, number) else call.function
             call.future._set_exception(RpcError(f"Call ({call.peer}::{function}) timed out"))
-        if later:
-            self._sweep_later(self._sweep_at)
+        self._arm()

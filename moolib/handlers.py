@@ -138,7 +138,7 @@ class Handlers:
             return
         try:
             link.send(wire.encode(kind, frame.call, "", value, self._allow_pickle))
-        except (TypeError, ValueError) as error:
+        except Exception as error:  # TypeError, ValueError, or what torch says of a strange tensor
             text = f"{self._node.name}::{frame.name!r} returned what cannot be sent: {error}"
             link.send(wire.encode(wire.ERROR, frame.call, "", text))
             raise

@@ -77,6 +77,9 @@ def test_errors():
         client.sync("server", "fail", "reason")
     with pytest.raises(RuntimeError, match="object"):
         client.sync("server", "strange")
+    server.define("meta", lambda: torch.empty(3, device="meta"))
+    with pytest.raises(RuntimeError, match="server::'meta' returned what cannot be sent"):
+        client.sync("server", "meta")
     with pytest.raises(TypeError, match=r"builtins.object"):
         client.async_("server", "echo", object())
     with pytest.raises(RuntimeError, match="client"):
@@ -107,6 +110,19 @@ def test_timeouts():
     with pytest.raises(RuntimeError, match=r"^The operation timed out$"):
         late.result(0.01)
     assert late.result() is None and late.done() and late.exception() is None
+
+
+def test_timeouts_of_different_lengths():
+    client = named("client", serving()[1])
+    futures = []
+    for timeout in (30, 0.1, 0.3, 0.2, 30, 0.05):
+        client.set_timeout(timeout)
+        futures.append(client.async_("nobody", "f"))
+    for i in (5, 1, 3, 2):
+        with pytest.raises(RuntimeError, match="timed out"):
+            futures[i].result(20)
+    assert not futures[0].done() and not futures[4].done()
+    assert client.debug_info()["calls"] == 2
 
 
 def test_cancelled_futures():
