@@ -12,6 +12,7 @@ left out too. Colours are always on, also for `watch --color`; NO_COLOR=1 or --n
 """
 
 import argparse
+import io
 import os
 import shutil
 import sys
@@ -273,7 +274,8 @@ def follow(options: argparse.Namespace) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command; returns its exit status."""
-    sys.stdout.reconfigure(errors="replace")  # terminals that cannot show block characters
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show block characters
     try:
         options = parse_arguments(arguments)
         if options.follow:

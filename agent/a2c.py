@@ -82,8 +82,8 @@ class Actor:
 
     def __init__(self, model: Model, config: Config) -> None:
         self.model, self.config = model, config
-        how = {"vectorization_mode": "sync", "vector_kwargs": {"autoreset_mode": AutoresetMode.SAME_STEP}}
-        self.envs = gymnasium.make_vec("CartPole-v1", config.num_envs, max_episode_steps=200, **how)
+        mode = {"autoreset_mode": AutoresetMode.SAME_STEP}
+        self.envs = gymnasium.make_vec("CartPole-v1", config.num_envs, "sync", mode, max_episode_steps=200)
         self.obs = torch.from_numpy(self.envs.reset(seed=config.seed)[0])
         self.returns = torch.zeros(config.num_envs)  # so far, of the episodes that go on
         self.last_returns: deque[float] = deque(maxlen=100)  # of episodes that have ended
@@ -130,8 +130,7 @@ def compute_loss(model: Model, actor: Actor, config: Config) -> tuple[Tensor, di
     obs, actions, rewards, done = actor.unroll()
     logits, values = model(obs)
     with torch.no_grad():
-        next_value = model(actor.obs)[1]
-        advantages = compute_gae(rewards, values, next_value, done, config)
+        advantages = compute_gae(rewards, values, model(actor.obs)[1], done, config)
         targets = values + advantages
     policy = Categorical(logits=logits)
     policy_loss = -(policy.log_prob(actions) * advantages).mean()
@@ -152,7 +151,7 @@ def train(config: Config, log: TsvLog) -> None:
     accumulator = moolib.Accumulator("a2c", model.parameters(), model.buffers())
     accumulator.set_virtual_batch_size(config.num_envs)
     accumulator.connect(broker.listen("127.0.0.1:0"))
-    start, step, row = time.monotonic(), 0, {}
+    start, step, row = time.monotonic(), 0, dict[str, object]()
     while step < config.total_steps:
         broker.update()
         accumulator.update()
@@ -183,6 +182,7 @@ def main(arguments: list[str]) -> int:
     path = Path("logs.tsv")
     try:
         config = OmegaConf.to_object(OmegaConf.merge(Config, OmegaConf.from_cli(arguments)))
+        assert isinstance(config, Config)
         if path.is_symlink():
             path.unlink()  # it is only a shortcut to another run's log
         elif path.exists():

@@ -112,9 +112,12 @@ def from_settings(settings: Mapping[str, Any]) -> ParallelSimRunScenario:
     missing = [name for name in names if settings.get(name) is None]
     if missing:
         raise ScenarioError(f"{missing[0]} is missing; a scenario needs {', '.join(names)}")
-    parse = {"training_time": _quantity, "policy_rate": _quantity}
     return ParallelSimRunScenario(
-        **{name: parse.get(name, _whole_number)(name, settings[name]) for name in names}
+        robots=_whole_number("robots", settings["robots"]),
+        steps_per_update=_whole_number("steps_per_update", settings["steps_per_update"]),
+        updates=_whole_number("updates", settings["updates"]),
+        training_time=_quantity("training_time", settings["training_time"]),
+        policy_rate=_quantity("policy_rate", settings["policy_rate"]),
     )
 
 
