@@ -154,7 +154,9 @@ class Go2Batch:
         bad = simulation.step(self._target, target, self._delay, self.config.physics.decimation)
         self.result.stamps = (started, time.perf_counter(), math.nan)
         self._target[:] = target
-        state.set_motion(simulation.qpos, simulation.qvel)
+        state.set_motion(simulation.positions, simulation.velocities)
+        if bad.any():
+            state.set_motion(simulation.qpos[bad], simulation.qvel[bad], bad)
         state.set_sensors(simulation.sensors)
         np.copyto(state.torque, simulation.torque)
         return bad

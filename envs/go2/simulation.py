@@ -33,6 +33,8 @@ class Simulation:
         batch: The ``mjbatch.Batch``.
         rows: Live integration states [B, nstate].
         qpos, qvel: Live positions [B, 19] and velocities [B, 18], views into ``rows``.
+        positions, velocities: The same as contiguous float32 copies, filled by the physics' threads at the end of
+            a step: to be read (the cheap way), never written.
         sensors: Sensor readings [B, nsensordata] float32 of the last physics step's start.
         torque: Joint torques [B, 12] float32 of the last physics step's start, N m.
         warnings: MuJoCo's warning counters.
@@ -42,7 +44,10 @@ class Simulation:
         """``num_threads`` physics threads, 0 for one per logical CPU; results do not depend on it."""
         self.batch = Batch(model, n, num_threads=num_threads)
         self.rows = self.batch.bind("state")
-        self.qpos, self.qvel = self.batch.bind("qpos"), self.batch.bind("qvel")
+        # mjSTATE_INTEGRATION begins with the time, the positions and the velocities.
+        self.qpos, self.qvel = self.rows[:, 1 : 1 + model.nq], self.rows[:, 1 + model.nq :][:, : model.nv]
+        self.positions = self.batch.bind("qpos", np.float32)
+        self.velocities = self.batch.bind("qvel", np.float32)
         self.sensors = self.batch.bind("sensordata", np.float32)
         self.torque = self.batch.bind("actuator_force", np.float32)
         self.warnings = self.batch.bind("warning")
@@ -100,7 +105,7 @@ class Simulation:
 
     def _absurd(self) -> np.ndarray:
         """Which simulations hold impossible numbers [B] bool; written so that a NaN is impossible, too."""
-        height, speed = self.qpos[:, 2], np.sqrt(np.einsum("bi,bi->b", self.qvel, self.qvel))
-        sums = [np.einsum("bi->b", numbers) for numbers in (self.qpos, self.sensors, self.torque)]
+        height, speed = self.positions[:, 2], np.sqrt(np.einsum("bi,bi->b", self.velocities, self.velocities))
+        sums = [np.einsum("bi->b", numbers) for numbers in (self.positions, self.sensors, self.torque)]
         possible = (speed < MAX_SPEED) & (height > HEIGHTS[0]) & (height < HEIGHTS[1])
         return ~(possible & np.isfinite(sum(sums)))
