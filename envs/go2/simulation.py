@@ -33,8 +33,8 @@ class Simulation:
         batch: The ``mjbatch.Batch``.
         rows: Live integration states [B, nstate].
         qpos, qvel: Live positions [B, 19] and velocities [B, 18], views into ``rows``.
-        positions, velocities: The same as contiguous float32 copies, filled by the physics' threads at the end of
-            a step: to be read (the cheap way), never written.
+        positions, velocities: The same as contiguous float32 copies that the physics' threads fill at the end
+            of a step: to be read (the cheap way), never written.
         sensors: Sensor readings [B, nsensordata] float32 of the last physics step's start.
         torque: Joint torques [B, 12] float32 of the last physics step's start, N m.
         warnings: MuJoCo's warning counters.
