@@ -63,8 +63,11 @@ class Accumulator:
         *,
         weighted: bool = False,
     ) -> None:
-        self._rpc = None if group else Rpc()
-        self._group = group or Group(self._rpc, name)
+        self._rpc: Rpc | None = None  # if it is ours
+        if group is None:
+            self._rpc = Rpc()
+            group = Group(self._rpc, name)
+        self._group = group
         self._parameters, self._buffers = list(parameters), list(buffers)
         self._weighted = weighted
         self._layout = Layout(self._parameters)

@@ -124,7 +124,7 @@ class Batcher:
         return self._next().__await__()
 
     def _next(self) -> Future:
-        future = Future()
+        future: Future[Any] = Future()
         with self._lock:
             if self._ready:
                 future._set_result(self._ready.popleft())

@@ -96,12 +96,13 @@ class Layout:
         """Put the gradients of `flat`, over `divisor`, into each `grad`, but where nobody had one."""
         present = [True] * len(self.parameters) if flat.present.all() else flat.present.tolist()
         for p, view, there in zip(self.parameters, flat.views, present, strict=True):
-            if there and p.grad is None:
-                p.grad = torch.empty_like(p)
-            if there and p.dtype == view.dtype and p.device == view.device:
-                torch.div(view, divisor, out=p.grad)  # one pass over the memory
-            elif there:
-                p.grad.copy_(view / divisor)
+            if not there:
+                continue
+            grad = p.grad = torch.empty_like(p) if p.grad is None else p.grad
+            if grad.dtype == view.dtype and grad.device == view.device:
+                torch.div(view, divisor, out=grad)  # one pass over the memory
+            else:
+                grad.copy_(view / divisor)
 
     def zero(self) -> None:
         """Zero the parameters' gradients."""

@@ -68,7 +68,7 @@ class Rendezvous(Store):
 
     # The part of torch.distributed.Store that gloo uses; called on gloo's forming thread.
 
-    def set(self, key: str, value: bytes) -> None:
+    def set(self, key: str, value: bytes) -> None:  # type: ignore[override]  # gloo hands over bytes
         self.receive(key, bytes(value))
         self._publish(key, bytes(value))
 
@@ -138,7 +138,7 @@ class EpochGroup:
     ) -> None:
         self.rank, self.size = rank, size
         self._over = over
-        options = ProcessGroupGloo._Options()
+        options: Any = ProcessGroupGloo._Options()  # type: ignore[attr-defined]
         options._devices = [_device(host)]
         options._timeout = timedelta(seconds=timeout)
         options._threads = THREADS
@@ -234,7 +234,8 @@ class _Reaper:
     def _run(self) -> None:
         while not self._exiting.is_set():
             with self._lock:
-                pending, ended = [], []
+                pending: list[tuple[Any, list[Any]]] = []
+                ended: list[tuple[Any, list[Any]]] = []
                 for entry in self._abandoned:
                     work, _ = entry
                     (ended if work is None or work.is_completed() else pending).append(entry)
