@@ -104,19 +104,22 @@ def test_standing_is_no_trot_and_has_no_clearance():
     assert found.clearance == [None] * 4
 
 
-def test_one_step_in_the_air_is_rattling_and_no_swing():
+def test_one_step_in_the_air_is_rattling_and_two_are_a_swing():
     measured, state = tally(), standing(1)
-    for step in range(20):
-        state.contact[0, 0] = step % 2 == 0
+    for step in range(24):
+        state.contact[0] = [step % 2 == 0, step % 3 == 0, True, True]
         measured.add(state, result(1), np.array([True]))
-    assert summary(measured).steps_per_second == 0.0
-    assert summary(measured).duty[0] == 0.5
+    assert summary(measured).clearance == [None, pytest.approx(0.0), None, None]
+    assert summary(measured).steps_per_second == pytest.approx(7 / 4 / (24 * 0.02))
+    assert summary(measured).duty == pytest.approx([1 / 2, 1 / 3, 1, 1])
 
 
 def test_a_fall_counts_and_what_is_not_counted_does_not():
     measured = tally()
     trot(measured, 82, heights=(0.5, 0.5, 0.5, 0.5), counted=False)
-    measured.add(standing(1), result(1, 9.0, terminated=True), np.array([False]))
+    fresh = State.zeros(1)  # of the new episode, before its first contact
+    fresh.qpos[:, 2] = 0.3
+    measured.add(fresh, result(1, 9.0, terminated=True), np.array([False]))
     nothing = summary(measured)
     assert (nothing.falls, nothing.seconds) == (1, 0.0)
     assert nothing.velocity_error is None and nothing.duty == [None] * 4
