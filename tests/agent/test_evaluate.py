@@ -210,7 +210,7 @@ def test_robots_fall_that_sink_into_a_floor_which_their_belly_cannot_touch(monke
 
 def test_pushes_upset_a_robot_that_stands(monkeypatch):
     policy = policies.trained(0.0)
-    monkeypatch.setattr(evaluate, "SECONDS", 4.0)
+    monkeypatch.setattr(evaluate, "SECONDS", 3.0)
     pushed = evaluate.evaluate(policy.policy, policy.env, robots=1, push=1.0).overall
     assert pushed.slip > 0.01
     assert pushed.falls > 0 or pushed.velocity_error > 0.505
