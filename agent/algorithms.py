@@ -41,7 +41,7 @@ def entropy(log_std: Tensor) -> Tensor:
 @torch.no_grad()
 def prepare(policy: Policy, rollout: Rollout, config: AlgorithmConfig) -> Minibatch:
     """Values, targets and advantages of a whole rollout under the model as it is now."""
-    means, values, memories = policy.unroll(rollout.obs, rollout.start, rollout.memory)
+    values, memories = policy.values(rollout.obs, rollout.start, rollout.memory)
     final_values = torch.zeros_like(rollout.reward)
     cut = rollout.truncated
     if cut.any():
@@ -49,7 +49,8 @@ def prepare(policy: Policy, rollout: Rollout, config: AlgorithmConfig) -> Miniba
         final_values[cut] = policy.value(rollout.final_obs[cut], memory_then)
     log_rhos = None
     if config.targets == "vtrace":
-        log_rhos = log_prob(means[:-1], policy.log_std, rollout.action) - rollout.log_prob
+        means, _ = policy.unroll(rollout.obs[:-1], rollout.start[:-1], rollout.memory)
+        log_rhos = log_prob(means, policy.log_std, rollout.action) - rollout.log_prob
     target, advantage = vtrace(
         rollout.reward,
         values[:-1],
@@ -88,7 +89,7 @@ def minibatches(
 
 def loss(policy: Policy, batch: Minibatch, config: AlgorithmConfig) -> tuple[Tensor, Tensor]:
     """The loss of one minibatch, and `METRICS` of it as one tensor without gradient."""
-    means, values, _ = policy.unroll(batch.obs, batch.start, batch.memory)
+    means, values = policy.unroll(batch.obs, batch.start, batch.memory)
     log_ratio = log_prob(means, policy.log_std, batch.action) - batch.log_prob
     ratio = log_ratio.exp()
     if config.name == "ppo":

@@ -1,11 +1,13 @@
 """Policies: a Gaussian actor and a critic, as perceptrons or on an LSTM, behind one observation normaliser.
 
-Both models answer the same two questions, with time first (`T`), then sequences (`B`):
+Both models answer the same questions, with time first (`T`), then sequences (`B`):
 
 - `act(obs [B, D], start [B], memory)`: the mean action `[B, A]` and the next memory, when stepping robots;
-- `unroll(obs [T, B, D], start [T, B], memory)`: means `[T, B, A]`, values `[T, B]` and the memory *after*
-  each step, when learning. `value(obs [N, D], memory)` is the value of one more observation that follows
-  such a memory: the last one of an episode that was cut by a time-out.
+- `unroll(obs [T, B, D], start [T, B], memory)`: means `[T, B, A]` and values `[T, B]`, when learning.
+
+For the targets, `values(obs [T, B, D], start, memory)` gives values `[T, B]` and the memory *after* each step, and
+`value(obs [N, D], memory)` the value of one more observation that follows such a memory: the last one of an
+episode that was cut by a time-out.
 
 `start[t, b]` says that `obs[t, b]` is the first of an episode, so the memory before it is forgotten. A
 memory is a tuple of tensors, empty for the perceptrons.
@@ -109,7 +111,10 @@ class Policy(nn.Module):
     def act(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         raise NotImplementedError
 
-    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        raise NotImplementedError
+
+    def values(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         raise NotImplementedError
 
     def value(self, obs: Tensor, memory: Memory) -> Tensor:
@@ -132,8 +137,11 @@ class PerceptronPolicy(Policy):
     def act(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         return self._mean(obs), memory
 
-    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
-        return self._mean(obs), self.value(obs, memory), memory
+    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        return self._mean(obs), self.value(obs, memory)
+
+    def values(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        return self.value(obs, memory), memory
 
     def value(self, obs: Tensor, memory: Memory) -> Tensor:
         return self.critic(self.normalizer(obs)).squeeze(-1)
@@ -165,13 +173,21 @@ class RecurrentPolicy(Policy):
         memory = self._step(self.encoder(self.normalizer(obs)), start, memory)
         return self.actor(memory[0]), memory
 
-    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor, Memory]:
+    def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
+        hidden, _ = self._memories(obs, start, memory)
+        return self.actor(hidden), self.critic(hidden).squeeze(-1)
+
+    def values(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
+        memories = self._memories(obs, start, memory)
+        return self.critic(memories[0]).squeeze(-1), memories
+
+    def _memories(self, obs: Tensor, start: Tensor, memory: Memory) -> Memory:
+        """The memory after each step, `[T, B, H]` each."""
         steps = []
         for x, begins in zip(self.encoder(self.normalizer(obs)), start, strict=True):
             memory = self._step(x, begins, memory)
             steps.append(memory)
-        hidden, cell = (torch.stack(parts) for parts in zip(*steps, strict=True))
-        return self.actor(hidden), self.critic(hidden).squeeze(-1), (hidden, cell)
+        return tuple(torch.stack(parts) for parts in zip(*steps, strict=True))
 
     def value(self, obs: Tensor, memory: Memory) -> Tensor:
         hidden, _ = self.core(self.encoder(self.normalizer(obs)), memory)

@@ -28,7 +28,9 @@ def test_unroll_is_acting_step_by_step(policy):
     obs = torch.randn(6, 4, OBS)
     start = torch.rand(6, 4) < 0.3
     memory = policy.initial_memory(4)
-    means, values, memories = policy.unroll(obs, start, memory)
+    means, values = policy.unroll(obs, start, memory)
+    again, memories = policy.values(obs, start, memory)
+    torch.testing.assert_close(values, again)
     for t in range(6):
         mean, memory = policy.act(obs[t], start[t], memory)
         torch.testing.assert_close(means[t], mean)
@@ -39,8 +41,8 @@ def test_unroll_is_acting_step_by_step(policy):
 
 def test_value_of_the_observation_after_a_step_is_that_of_a_longer_unroll(policy):
     obs, start = torch.randn(4, 2, OBS), torch.zeros(4, 2, dtype=torch.bool)
-    _, values, _ = policy.unroll(obs, start, policy.initial_memory(2))
-    _, _, memories = policy.unroll(obs[:3], start[:3], policy.initial_memory(2))
+    _, values = policy.unroll(obs, start, policy.initial_memory(2))
+    _, memories = policy.values(obs[:3], start[:3], policy.initial_memory(2))
     torch.testing.assert_close(policy.value(obs[3], tuple(m[2] for m in memories)), values[3])
 
 
@@ -50,11 +52,11 @@ def test_an_episode_start_forgets_what_was_before():
     start = torch.tensor([[False], [True], [False]])
     other = obs.clone()
     other[0] += 1.0
-    means, _, _ = policy.unroll(obs, start, policy.initial_memory(1))
-    changed, _, _ = policy.unroll(other, start, policy.initial_memory(1))
+    means, _ = policy.unroll(obs, start, policy.initial_memory(1))
+    changed, _ = policy.unroll(other, start, policy.initial_memory(1))
     assert not torch.equal(means[0], changed[0])
     assert torch.equal(means[1:], changed[1:])
-    kept, _, _ = policy.unroll(other, torch.zeros_like(start), policy.initial_memory(1))
+    kept, _ = policy.unroll(other, torch.zeros_like(start), policy.initial_memory(1))
     assert not torch.equal(means[1:], kept[1:])
 
 

@@ -37,7 +37,9 @@ def test_a_mirrored_robot_sees_the_mirror_image_of_what_the_other_sees():
         action = rng.normal(0, 0.3, 12).astype(np.float32)
         result = pool.step(0, np.stack([action, action[m.action_index] * m.action_sign])).result()
         first, second = result.obs
-        np.testing.assert_allclose((first[m.obs_index] * m.obs_sign)[:phase], second[:phase], rtol=5e-3, atol=5e-3)
+        np.testing.assert_allclose(
+            (first[m.obs_index] * m.obs_sign)[:phase], second[:phase], rtol=5e-3, atol=5e-3
+        )
     assert np.abs(first - second)[:phase].max() > 0.1
     pool.close()
 
