@@ -102,7 +102,7 @@ class Config:
     seed: CountOrAll
     physics_threads: CountOrAll
     learner_threads: CountOrAll
-    precision: Literal["float32", "bf16"]
+    precision: Literal["auto", "float32", "bf16"]
     compile: bool
 
     actor_batch_size: Count

@@ -102,7 +102,15 @@ def task(env: EnvConfig, physics: str, push: float = 0.0, episode: float = SECON
                 f"physics=menagerie: its steps of {step:g} s do not fit the policy's of {env.control_dt:g} s"
             )
         body = PhysicsConfig("menagerie", step, decimation)
-        robots = RandomizationConfig(None, None, None, None, None, 0.0, None)
+        robots = replace(
+            robots,
+            friction=None,
+            base_mass=None,
+            base_com=None,
+            gain_scale=None,
+            joint_damping=None,
+            action_delay=None,
+        )
     falls = env.terminations
     upright = MIN_UPRIGHT if falls.min_upright is None else max(falls.min_upright, MIN_UPRIGHT)
     return replace(

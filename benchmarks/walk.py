@@ -19,11 +19,11 @@ import tempfile
 import time
 from pathlib import Path
 
-from agent import checkpoint, trained
+from agent import trained
 from agent.evaluate import evaluate
 
-KEPT_EVERY = 10.0  # s of training between two checkpoints
-ROBOTS = 16  # for each command
+KEPT_EVERY = 20.0  # s of training between two checkpoints
+ROBOTS = 8  # for each command
 
 
 def start(module: str, directory: Path, *arguments: str) -> subprocess.Popen[str]:
@@ -60,11 +60,11 @@ def train(
 
 def measure(path: Path) -> dict[str, float]:
     policy = trained.load(path)
-    report = evaluate(policy.policy, policy.config.env, robots=ROBOTS)
+    report = evaluate(policy.policy, policy.env, robots=ROBOTS)
     whole = report.overall
     standing = report.per_command[-1]
     return {
-        "steps": checkpoint.load(path)["learner"]["progress"]["step"],
+        "steps": policy.step,
         "error": whole.velocity_error or 0.0,
         "yaw_error": whole.yaw_rate_error or 0.0,
         "falls": whole.falls,

@@ -101,6 +101,7 @@ class RandomizationConfig:
     base_mass: Range | None  # kg added to the base, uniform; null is off
     base_com: NonNegative | None  # m, half-width per axis of the base's centre of mass; null is off
     gain_scale: tuple[Positive, Positive] | None  # factor on kp and, drawn apart, on kd; null is off
+    joint_damping: tuple[NonNegative, NonNegative] | None  # N m s/rad of all joints, uniform; null is off
     push_interval: Positive | None  # s of episode time between pushes; null is off
     push_velocity: NonNegative  # m/s, a push sets the world xy velocity to U(+-this)
     action_delay: tuple[NonNegative, NonNegative] | None  # s that a target arrives late, uniform; null is off

@@ -3,6 +3,7 @@
 * friction: sliding friction of all robot geometry against the floor (unitree_rl_gym: U(0.5, 1.25)).
 * base mass: added to the base, its inertia scaled alike; base centre of mass: moved per axis.
 * gains: factors on kp and kd of the whole robot.
+* joint damping: of all joints of the robot, in place of the physics variant's.
 * action delay: targets arrive late by a whole number of physics steps.
 """
 
@@ -44,6 +45,9 @@ def randomize_model(
         fields["actuator_gainprm"][:, :, 0] *= kp_scale
         fields["actuator_biasprm"][:, :, 1] *= kp_scale
         fields["actuator_biasprm"][:, :, 2] *= kd_scale
+    if config.joint_damping is not None:
+        fields["dof_damping"] = batch.expand("dof_damping")
+        fields["dof_damping"][:, 6:] = rng.uniform(*config.joint_damping, (n, 1))
     update_constants(batch, fields)
     return fields
 

@@ -18,7 +18,9 @@ EXACT = ("step", "updates", "checksum", "policy_loss", "baseline_loss", "kl", "g
 
 def start(directory: Path, *overrides: str) -> subprocess.Popen:
     command = [sys.executable, "-m", "agent.experiment", *SMALL, *overrides]
-    return subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    return subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
 
 
 def train(directory: Path, *overrides: str) -> str:

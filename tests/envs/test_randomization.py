@@ -14,6 +14,7 @@ def test_randomisation_is_per_robot_and_in_range():
         randomization__base_mass=[-1.0, 2.0],
         randomization__base_com=0.03,
         randomization__gain_scale=[0.8, 1.2],
+        randomization__joint_damping=[0.5, 1.5],
         randomization__action_delay=[0.0, 0.02],
     )
     env = Go2Batch(config, 300, seed=0, num_threads=1)
@@ -25,6 +26,7 @@ def test_randomisation_is_per_robot_and_in_range():
         (saved["model.body_ipos"][:, base, 1] - m.body_ipos[base, 1], -0.03, 0.03),
         (saved["model.actuator_gainprm"][:, 0, 0] / 35.0, 0.8, 1.2),
         (saved["model.actuator_biasprm"][:, 0, 2] / -0.5, 0.8, 1.2),
+        (saved["model.dof_damping"][:, 6], 0.5, 1.5),
         (saved["record_delay"] * 0.005, 0.0, 0.02),
     ):
         assert low <= values.min() and values.max() <= high
