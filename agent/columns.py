@@ -53,7 +53,7 @@ BATCH_SIZES = (
 )
 ACCOUNTING = (
     Column("transitions", "policy steps", "counted: those that went into updates, once for all epochs"),
-    Column("modeled_transitions", "policy steps", "robots x steps per update x updates, for the batch asked for"),
+    Column("modeled_transitions", "policy steps", "robots x steps per update x updates, as asked for"),
     Column("modeled_throughput", "1/s", "modeled transitions over training time"),
     Column("modeled_simulated_experience_days", "days", "modeled transitions over the policy rate"),
     Column("modeled_eta_minutes", "min", "the steps left over the modeled throughput"),

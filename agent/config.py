@@ -1,8 +1,8 @@
 """The configuration of a peer: frozen dataclasses, checked once at start.
 
 Hydra composes `conf/` and the command line; `from_omegaconf` turns the result into a `Config` or raises
-`ConfigError` with one line that names the key, its value and what is allowed. Every key is explained where its
-default stands, in `conf/`.
+`ConfigError` with one line that names the key, its value and what is allowed. Every key is explained where
+its default stands, in `conf/`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Literal
 
+from omegaconf import DictConfig, OmegaConf
+
 import moolib
 from envs import EnvConfig
 from envs.schema import Bounds, NonNegative, Positive, Probability, parse
-from omegaconf import DictConfig, OmegaConf
 
 Count = Annotated[int, Bounds(low=1)]
 CountOrAll = Annotated[int, Bounds(low=0)]

@@ -36,7 +36,7 @@ from agent.config import ConfigError
 from agent.metrics import Summary, Tally
 from agent.model import Policy
 from envs import EnvConfig, make_pool
-from envs.config import PhysicsConfig, RandomizationConfig
+from envs.config import PhysicsConfig
 from envs.go2 import model
 from envs.go2.physics import PHYSICS
 from envs.schema import Bounds, NonNegative

@@ -6,7 +6,6 @@ import time
 from dataclasses import asdict, replace
 from typing import Any
 
-import pint
 import torch
 
 from agent.algorithms import METRICS

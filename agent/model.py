@@ -5,9 +5,9 @@ Both models answer the same questions, with time first (`T`), then sequences (`B
 - `act(obs [B, D], start [B], memory)`: the mean action `[B, A]` and the next memory, when stepping robots;
 - `unroll(obs [T, B, D], start [T, B], memory)`: means `[T, B, A]` and values `[T, B]`, when learning.
 
-For the targets, `values(obs [T, B, D], start, memory)` gives values `[T, B]` and the memory *after* each step, and
-`value(obs [N, D], memory)` the value of one more observation that follows such a memory: the last one of an
-episode that was cut by a time-out.
+For the targets, `values(obs [T, B, D], start, memory)` gives values `[T, B]` and the memory *after* each
+step, and `value(obs [N, D], memory)` the value of one more observation that follows such a memory: the last
+one of an episode that was cut by a time-out.
 
 `start[t, b]` says that `obs[t, b]` is the first of an episode, so the memory before it is forgotten. A
 memory is a tuple of tensors, empty for the perceptrons.

@@ -49,7 +49,7 @@ def test_every_key_is_explained_by_a_comment():
             "algorithm.optimizer.schedule='cosine': must be one of constant, linear, adaptive",
         ),
         ("model.hidden_sizes=[]", "model.hidden_sizes=[]"),
-        ("precision=fp8", "precision='fp8': must be one of float32, bf16"),
+        ("precision=fp8", "precision='fp8': must be one of auto, float32, bf16"),
         ("actor_batch_size=many", "actor_batch_size"),
         ("group=a/b", "group=a/b"),
     ],

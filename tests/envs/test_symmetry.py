@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+
 from envs import EnvConfig, make_pool
 from envs.go2.symmetry import mirror
 
