@@ -88,8 +88,8 @@ class Journal:
             "model_version": learner.accumulator.model_version(),
             "peers": len(learner.group.members()),
             "leader": learner.accumulator.is_leader(),
-            "checksum": learner.checksum,
-            "checksum_updates": learner.checksum_updates,
+            "checksum": learner.progress.checksum,
+            "checksum_updates": learner.progress.checksum_updates,
         }
 
     def _episodes(self, totals: dict[str, torch.Tensor]) -> dict[str, Any]:

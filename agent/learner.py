@@ -31,7 +31,8 @@ class Progress:
 
     step: policy steps of all peers; updates: optimizer steps; transitions: those that went into updates,
     each counted once whatever the number of epochs; seconds: of training, over all restarts; dropped:
-    updates left out for a gradient that was not finite; learning_rate: of the last update.
+    updates left out for a gradient that was not finite; learning_rate: of the last update;
+    checksum: of the parameters as they were after checksum_updates.
     """
 
     step: int = 0
@@ -40,6 +41,8 @@ class Progress:
     seconds: float = 0.0
     dropped: int = 0
     learning_rate: float = 0.0
+    checksum: str = ""
+    checksum_updates: int = 0
 
 
 @dataclass
@@ -107,7 +110,6 @@ class Learner:
         )
         self.accumulator.set_virtual_batch_size(config.virtual_batch_size)
         self.progress = Progress(learning_rate=optimizer.learning_rate)
-        self.checksum, self.checksum_updates = "", 0
         self.updates: list[Update] = []  # since somebody last took them, for the log
 
     # ------------------------------------------------------------------ the group
@@ -187,7 +189,7 @@ class Learner:
         )
         self.accumulator.zero_gradients()
         if progress.updates % self.CHECKSUM_INTERVAL == 0:
-            self.checksum, self.checksum_updates = checksum(self.parameters), progress.updates
+            progress.checksum, progress.checksum_updates = checksum(self.parameters), progress.updates
 
     def _update_normalizer(self, moments: Tensor) -> None:
         model = self.config.model

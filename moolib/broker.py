@@ -226,8 +226,8 @@ def _serve(rpc: Rpc, address: str) -> None:
     rpc.set_name("broker")
     broker = Broker(rpc)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    print(f"Broker listening at {broker.listen(address)}", flush=True)
     with contextlib.suppress(KeyboardInterrupt):
+        print(f"Broker listening at {broker.listen(address)}", flush=True)
         while True:
             broker.update()
             time.sleep(UPDATE_INTERVAL)

@@ -88,7 +88,7 @@ def test_a_peer_with_other_settings_is_refused_by_the_keys_name(tmp_path):
         )
         output, _ = other.communicate(timeout=60)
         assert other.returncode == 2, output
-        assert "algorithm.optimizer.learning_rate=0.0001 (there: 0.001)" in output
+        assert "algorithm.optimizer.learning_rate=0.0001 (there: 0.002)" in output
         shape = group.peer("c", f"connect={address}", "total_steps=1e9", "model.hidden_sizes=[8,8]")
         output, _ = shape.communicate(timeout=60)
         assert shape.returncode != 0, output

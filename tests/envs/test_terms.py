@@ -123,7 +123,7 @@ def test_drawn_commands_of_the_default_task():
 def test_default_rewards_against_a_slow_loop():
     """Every weighted term and the sum, from plain MjData stepped alongside."""
     values = preset("go2")
-    config = task("go2", randomization__friction=None, episode__stagger=False)
+    config = task("go2", randomization__friction=None, episode__stagger=False, rewards__times_dt=False)
     env, n = Go2Batch(config, 6, seed=5, num_threads=2), 6
     lone = [mujoco.MjData(env.model) for _ in range(n)]
     rows = env.state_dict()["rows"]
