@@ -112,7 +112,11 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
             f"{config.scenario.training_time or 'no time'}"
         )
     status.say(f"checkpoint: {peer.checkpoint_path}")
-    status.say(f"next: python plot.py {config.localdir}/logs.tsv")
+    status.say("next:")
+    status.say(f"  python plot.py {config.localdir}/logs.tsv")
+    status.say(f"  python -m agent.evaluate checkpoint={peer.checkpoint_path}")
+    status.say(f"  python -m agent.play checkpoint={peer.checkpoint_path}")
+    status.say(f"  python -m agent.export checkpoint={peer.checkpoint_path} out=policy.onnx")
     if not peer.learner.finished:
         status.say(f"to go on: the same command with savedir={config.savedir} local_name={config.local_name}")
 
@@ -130,7 +134,10 @@ def main() -> None:
     overrides = [argument for argument in sys.argv[1:] if "=" in argument]
     if not {"-m", "--multirun"} & set(sys.argv):
         check_overrides(overrides)
-    hydra_main()
+    try:
+        hydra_main()
+    except KeyboardInterrupt:  # before there was anything to save
+        stop("interrupted", status=130)
 
 
 if __name__ == "__main__":

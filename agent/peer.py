@@ -26,8 +26,9 @@ from agent.group_sums import GroupSums
 from agent.journal import Journal, group_sums_sizes
 from agent.learner import Learner
 from agent.loss import make_loss
+from agent.metadata import symlink, write_metadata
 from agent.model import make_policy
-from agent.record import Logs, TsvLog, WandbLog, symlink, write_metadata
+from agent.record import Logs, TsvLog, WandbLog
 from agent.rollout import Rollout
 from agent.status import Status
 from envs import make_pool
@@ -43,6 +44,7 @@ class Peer:
         self.stop_requested: float | None = None  # time.monotonic() of the request
         self.savedir, self.localdir = Path(config.savedir), Path(config.localdir)
         self.checkpoint_path = self.savedir / "checkpoint.safetensors"
+        check_device(config.device)
         seeds = self._seeds()
         torch.manual_seed(int(seeds[0]))
         if config.learner_threads:
@@ -231,3 +233,14 @@ class Peer:
         """Leaves the group and closes files and threads."""
         self.logs.close()
         self.pool.close()
+
+
+def check_device(name: str) -> None:
+    """Raises ConfigError unless tensors can live on this device."""
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ConfigError(
+            f"device={name}: must be cpu, or cuda:N of a GPU that torch can use ({reason})"
+        ) from None

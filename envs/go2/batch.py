@@ -22,7 +22,16 @@ from envs.go2.simulation import Simulation
 from envs.go2.state import State
 from envs.results import Counters, StepResult
 
-RECORDS = ("_steps", "_wait", "_phase", "_return", "_held", "_target", "_delay")  # per-robot arrays to save
+RECORDS = (
+    "_steps",
+    "_length",
+    "_wait",
+    "_phase",
+    "_return",
+    "_held",
+    "_target",
+    "_delay",
+)  # per-robot arrays to save
 
 
 class Go2Batch:
@@ -65,7 +74,10 @@ class Go2Batch:
         self._delay = randomization.draw_delay(config.randomization, n, physics.timestep, self.rng)
         interval = config.randomization.push_interval
         self._push_steps = None if interval is None else int(np.ceil(interval / config.control_dt - 1e-9))
-        self._steps = np.zeros(n, np.int32)  # policy steps since the episode's start
+        self._steps = np.zeros(n, np.int32)  # age of the episode in policy steps
+        self._length = np.zeros(
+            n, np.int32
+        )  # policy steps taken in it: fewer, where the first one began aged
         self._wait = np.zeros(n, np.int32)  # policy steps until the next command
         self._phase = np.zeros(n)  # cycles of the gait's clock at the episode's start
         self._return = np.zeros(n, np.float32)
@@ -129,6 +141,7 @@ class Go2Batch:
         state, result = self.state, self.result
         bad = self._simulate(actions)
         self._steps += 1
+        self._length += 1
         self._wait -= 1
         self._advance_clock()
         state.update_contacts(self.config.control_dt)
@@ -174,7 +187,7 @@ class Go2Batch:
         result.truncated &= ~result.terminated
         self._return += result.reward
         result.episode_return[:] = self._return
-        result.episode_length[:] = self._steps
+        result.episode_length[:] = self._length
         velocity_error = state.base_lin_vel[:, :2] - state.command[:, :2]
         np.hypot(velocity_error[:, 0], velocity_error[:, 1], out=result.lin_vel_error)
         np.abs(state.base_ang_vel[:, 2] - state.command[:, 2], out=result.yaw_rate_error)
@@ -205,7 +218,7 @@ class Go2Batch:
         for record in (state.contact, state.grounded, state.touchdown):
             record[ids] = False
         self._target[ids] = model.DEFAULT_JOINT_POS
-        self._steps[ids] = 0
+        self._steps[ids] = self._length[ids] = 0
         self._return[ids] = 0.0
         self._phase[ids] = rng.random(n) if self.config.gait.random_phase else 0.0
         state.clock[ids] = self._phase[ids]

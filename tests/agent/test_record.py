@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 import torch
 
-from agent.record import Column, LogError, Logs, TsvLog, WandbLog, git_commit, symlink, write_metadata
+from agent.metadata import git_commit, symlink, write_metadata
+from agent.record import Column, LogError, Logs, TsvLog, WandbLog
 
 COLUMNS = [Column("step", "steps", "global step"), Column("loss", "", "loss"), Column("note", "", "text")]
 
