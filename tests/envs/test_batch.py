@@ -139,16 +139,17 @@ def test_a_fall_in_the_last_step_is_no_timeout():
 
 def test_accounting_adds_up():
     env, rng = Go2Batch(task("go2", episode__length=1.0), 50, seed=0, num_threads=2), np.random.default_rng(0)
-    returns, lengths, ended_count = np.zeros(50), env.state_dict()["record_steps"].astype(int), 0
-    assert np.ptp(lengths) > 25, "episode clocks start staggered"
+    returns, lengths, ended_count = np.zeros(50), np.zeros(50, int), 0
+    ages = env.state_dict()["record_steps"].astype(int)
+    assert np.ptp(ages) > 25, "episode clocks start staggered"
     for _ in range(120):
         result = env.step(wild(rng, 50))
-        returns, lengths = returns + result.reward, lengths + 1
+        returns, lengths, ages = returns + result.reward, lengths + 1, ages + 1
         np.testing.assert_allclose(result.episode_return, returns, rtol=1e-4, atol=1e-4)
         np.testing.assert_array_equal(result.episode_length, lengths)
-        assert (lengths <= 50).all()
+        assert (ages <= 50).all()
         ended = result.terminated | result.truncated
-        returns[ended], lengths[ended] = 0.0, 0
+        returns[ended], lengths[ended], ages[ended] = 0.0, 0, 0
         ended_count += int(ended.sum())
     c = env.counters
     assert (c.policy_steps, c.physics_steps) == (6_000, 24_000)
