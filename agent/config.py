@@ -10,9 +10,9 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 
@@ -92,11 +92,11 @@ class Config:
     connect_timeout: Positive
     key_file: str | None
     project: str
-    group: str | None
+    group: str
     entity: str | None
-    local_name: str | None
-    savedir: str | None
-    localdir: str | None
+    local_name: str
+    savedir: str
+    localdir: str
     group_timeout: Positive
 
     device: str
@@ -137,13 +137,15 @@ def from_omegaconf(composed: DictConfig) -> Config:
         ConfigError: a key, type or value is wrong (one line).
     """
     values = OmegaConf.to_container(composed, resolve=True)
+    assert isinstance(values, dict)
+    _fill_in_names(values)
     try:
         EnvConfig.from_dict(values["env"])
         config = parse(Config, values, "")
     except ValueError as error:
         raise ConfigError(str(error)) from None
     _check_combinations(config)
-    return _with_names(config)
+    return config
 
 
 def _check_combinations(config: Config) -> None:
@@ -167,14 +169,16 @@ def _check_combinations(config: Config) -> None:
         require(config.algorithm.epochs == 1, "algorithm.epochs", config.algorithm.epochs, "1 with vtrace")
     for key in ("project", "group", "local_name"):
         name = getattr(config, key)
-        require(name is None or (name != "" and "/" not in name), key, name, "a name without '/'")
+        require(name != "" and "/" not in name, key, name, "a name without '/'")
 
 
-def _with_names(config: Config) -> Config:
+def _fill_in_names(values: dict[Any, Any]) -> None:
     """Alone, each start is a run of its own under the current time; with a broker, peers share `default`."""
-    host, alone = socket.gethostname(), config.connect is None
-    group = config.group or (time.strftime("%Y%m%d-%H%M%S") if alone else "default")
-    name = config.local_name or (host if alone else f"{host}-{os.getpid()}-{moolib.create_uid()[:4]}")
-    savedir = Path(config.savedir or Path("outputs") / config.project / group).absolute()
-    localdir = Path(config.localdir or savedir / "peers" / name).absolute()
-    return replace(config, group=group, local_name=name, savedir=str(savedir), localdir=str(localdir))
+    host, alone = socket.gethostname(), values["connect"] is None
+    group = time.strftime("%Y%m%d-%H%M%S") if alone else "default"
+    name = host if alone else f"{host}-{os.getpid()}-{moolib.create_uid()[:4]}"
+    for key, default in (("group", group), ("local_name", name)):
+        values[key] = default if values[key] is None else str(values[key])
+    savedir = Path(values["savedir"] or Path("outputs") / str(values["project"]) / values["group"]).absolute()
+    localdir = Path(values["localdir"] or savedir / "peers" / values["local_name"]).absolute()
+    values["savedir"], values["localdir"] = str(savedir), str(localdir)

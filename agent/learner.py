@@ -217,7 +217,7 @@ def checksum(parameters: Iterable[torch.Tensor]) -> str:
     """CRC-32 over the bytes of the parameters, in hexadecimal digits."""
     crc = 0
     for parameter in parameters:
-        crc = zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy(), crc)
+        crc = zlib.crc32(parameter.detach().cpu().contiguous().view(torch.uint8).numpy().data, crc)
     return f"{crc:08x}"
 
 

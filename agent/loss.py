@@ -23,8 +23,9 @@ def has_fast_bf16(device_type: str) -> bool:
     """Whether matrices multiply faster in bf16: on a processor with AMX, and on most GPUs."""
     if device_type == "cuda":
         return torch.cuda.is_bf16_supported()
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()  # not in every torch that we allow
-    return bool(capabilities.get("amx_bf16"))
+    if not hasattr(torch.cpu, "get_capabilities"):  # in older ones of the torch versions that we allow
+        return False
+    return bool(torch.cpu.get_capabilities().get("amx_bf16"))
 
 
 def make_loss(config: Config, policy: Policy) -> LossFunction:

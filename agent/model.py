@@ -18,23 +18,14 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Protocol
 
 import torch
 from torch import Tensor, nn
 
 from agent.config import ModelConfig
+from envs.go2.symmetry import Mirror
 
 Memory = tuple[Tensor, ...]
-
-
-class Mirror(Protocol):
-    """Left-right mirror image of the robot: `mirrored = x[..., index] * sign`."""
-
-    obs_index: object
-    obs_sign: object
-    action_index: object
-    action_sign: object
 
 
 class Normalizer(nn.Module):
@@ -43,6 +34,12 @@ class Normalizer(nn.Module):
     `add` takes in sums over the group's observations, `fold` puts them into use. Both happen at the same
     update on every peer, with what the group has reduced, so the replicas stay equal.
     """
+
+    count: Tensor
+    sum: Tensor
+    square_sum: Tensor
+    mean: Tensor
+    inverse_std: Tensor
 
     MAX_DEVIATIONS = 10.0  # normalised observations are clipped here, as in CleanRL
 
@@ -123,6 +120,11 @@ class Policy(nn.Module):
 
 class PerceptronPolicy(Policy):
     """Separate actor and critic; the actor may be averaged with its mirror image, so that no gait limps."""
+
+    obs_index: Tensor
+    obs_sign: Tensor
+    action_index: Tensor
+    action_sign: Tensor
 
     def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig, mirror: Mirror | None) -> None:
         super().__init__(obs_dim, action_dim, config)

@@ -34,7 +34,7 @@ def unpack(package: Package) -> Any:
         WireError: It is malformed.
     """
     body, payload = package
-    return wire.unpack(body.numpy().tobytes(), memoryview(payload.numpy()))
+    return wire.unpack(body.numpy().tobytes(), payload.numpy().data)
 
 
 def spread(link: Link, source: int, package: Package | None) -> Package:

@@ -1,4 +1,4 @@
-"""The README tells the truth: its table of columns is the one that is written, and the files it links exist."""
+"""The README tells the truth: its table of columns is the declared one, and what it links exists."""
 
 import re
 from pathlib import Path
