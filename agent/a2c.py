@@ -1,6 +1,6 @@
 """A2C on CartPole: the shortest program that trains through moolib, to be read from top to bottom.
 
-    python -m agent.a2c                        # writes logs.tsv here
+    python -m agent.a2c                        # writes outputs/a2c/TIME/logs.tsv; logs.tsv points at it
     python -m agent.a2c seed=2 num_envs=16     # and the other settings of Config below
     python plot.py logs.tsv
 
@@ -14,6 +14,7 @@ the value of its last state stands for the rewards that would have come.
 import sys
 import time
 from collections import deque
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 import moolib
+from agent.metadata import symlink
 from agent.record import Column, LogError, TsvLog
 
 
@@ -175,23 +177,23 @@ def train(config: Config, log: TsvLog) -> None:
 
 
 def main(arguments: list[str]) -> int:
-    """Reads the settings, trains, and writes `logs.tsv`; returns the exit status."""
+    """Reads the settings, trains, and logs; returns the exit status."""
     if "--help" in arguments:
         print(__doc__)
         return 0
-    path = Path("logs.tsv")
     try:
         config = OmegaConf.to_object(OmegaConf.merge(Config, OmegaConf.from_cli(arguments)))
         assert isinstance(config, Config)
-        if path.is_symlink():
-            path.unlink()  # it is only a shortcut to another run's log
-        elif path.exists():
-            path.replace("logs.old.tsv")
-        log = TsvLog(path, COLUMNS)
-    except (OmegaConfBaseException, ValueError, LogError) as error:
+        directory = Path("outputs/a2c") / time.strftime("%Y%m%d-%H%M%S")
+        directory.mkdir(parents=True, exist_ok=True)
+        log = TsvLog(directory / "logs.tsv", COLUMNS)
+        if not symlink(directory / "logs.tsv", "logs.tsv"):
+            print(f"logs.tsv is a file of its own here; this run's is {directory}/logs.tsv")
+    except (OmegaConfBaseException, ValueError, LogError, OSError) as error:
         print(f"agent.a2c {' '.join(arguments)}: {str(error).splitlines()[0]}", file=sys.stderr)
         return 2
-    train(config, log)
+    with suppress(KeyboardInterrupt):
+        train(config, log)
     return 0
 
 

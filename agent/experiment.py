@@ -21,7 +21,7 @@ import moolib
 from agent.checkpoint import CheckpointError
 from agent.config import Config, ConfigError, from_omegaconf
 from agent.journal import published_run_here
-from agent.peer import Peer
+from agent.peer import Peer, check_device
 from agent.record import LogError
 from agent.status import Status
 
@@ -35,11 +35,15 @@ def check_overrides(overrides: list[str]) -> None:
     Raises:
         SystemExit: with status 2.
     """
+    for before, argument in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False):
+        if "=" not in argument and not argument.startswith("-") and not before.startswith("-"):
+            stop(f"{argument}: write settings as key=value")
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             hydra.compose("config", overrides)
-    except (HydraException, OmegaConfBaseException) as error:
-        stop(" ".join(line.strip() for line in str(error).splitlines()[:2]))
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        text = str(error).split("Config search path")[0].split("To append to your config")[0]
+        stop(" ".join(text.split()) + "; the keys and groups are those of conf/config.yaml")
     finally:
         GlobalHydra.instance().clear()
 
@@ -69,15 +73,11 @@ def start_rpc(config: Config, status: Status) -> tuple[moolib.Rpc, moolib.Broker
 
 def run(config: Config) -> None:
     """Trains one peer from start to end."""
-    Path(config.localdir).mkdir(parents=True, exist_ok=True)
+    check_device(config.device)
     with Status(f"{config.project}/{config.group}", config.total_steps) as status:
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)
         _stop_on_signals(peer)
-        status.say(
-            f"training {config.env.name} with {config.algorithm.name}: {config.sequences} robots here, "
-            f"logs in {config.localdir}/logs.tsv"
-        )
         try:
             peer.train()
         finally:
@@ -111,6 +111,8 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
             f"{here.training_time.to('hour'):.1f~P} at this run's rate, published: "
             f"{config.scenario.training_time or 'no time'}"
         )
+    if progress.updates == 0:
+        return
     status.say(f"checkpoint: {peer.checkpoint_path}")
     status.say("next:")
     status.say(f"  python plot.py {config.localdir}/logs.tsv")

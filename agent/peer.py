@@ -33,6 +33,7 @@ from agent.rollout import Rollout
 from agent.status import Status
 from envs import make_pool
 
+REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
 
 
@@ -40,11 +41,10 @@ class Peer:
     """Everything of one process; `train()` runs until the end, or until `stop()` is called."""
 
     def __init__(self, config: Config, rpc: moolib.Rpc, status: Status) -> None:
-        self.config, self.status = config, status
+        self.config, self.rpc, self.status = config, rpc, status
         self.stop_requested: float | None = None  # time.monotonic() of the request
         self.savedir, self.localdir = Path(config.savedir), Path(config.localdir)
         self.checkpoint_path = self.savedir / "checkpoint.safetensors"
-        check_device(config.device)
         seeds = self._seeds()
         torch.manual_seed(int(seeds[0]))
         if config.learner_threads:
@@ -70,7 +70,7 @@ class Peer:
         self.checkpoint_at = self.history_at = 0.0
         self._resume()
         self.journal = Journal(config, self.pool, self.learner, self.clock)
-        self.logs = self._open_logs()
+        self.logs = Logs([])  # until we have joined
 
     def stop(self) -> None:
         """Asks the loop to end after the rollout that it is at; may be called by a signal handler."""
@@ -90,11 +90,13 @@ class Peer:
     # ------------------------------------------------------------------ files
 
     def _open_logs(self) -> Logs:
+        self.localdir.mkdir(parents=True, exist_ok=True)
         config = asdict(self.config)
         write_metadata(self.localdir / "meta.json", config, peer=self.config.local_name)
         tsv = TsvLog(self.localdir / "logs.tsv", columns(self.pool.reward_names))
         symlink(self.savedir, "latest")
-        symlink(self.localdir / "logs.tsv", "logs.tsv")
+        if not symlink(self.localdir / "logs.tsv", "logs.tsv"):
+            self.status.say("logs.tsv is a file of its own here, so it does not point at this run's log")
         if not self.config.wandb:
             return Logs([tsv])
         last = tsv.last_row()
@@ -152,15 +154,19 @@ class Peer:
         )
 
     def _save_when_due(self) -> None:
+        """Writes the checkpoints that are due; one that fails is tried again after the next interval."""
         seconds = self.learner.progress.seconds
         if not self.learner.accumulator.is_leader():
             return
-        if seconds - self.checkpoint_at >= self.config.checkpoint_interval:
-            self.checkpoint_at = seconds
-            self.save()
-        if seconds - self.history_at >= self.config.checkpoint_history_interval:
-            self.history_at = seconds
-            self.save(checkpoint.history(self.checkpoint_path, self.learner.progress.updates))
+        try:
+            if seconds - self.checkpoint_at >= self.config.checkpoint_interval:
+                self.checkpoint_at = seconds
+                self.save()
+            if seconds - self.history_at >= self.config.checkpoint_history_interval:
+                self.history_at = seconds
+                self.save(checkpoint.history(self.checkpoint_path, self.learner.progress.updates))
+        except checkpoint.CheckpointError as error:
+            self.status.say(f"warning: {error}; training goes on")
 
     # ------------------------------------------------------------------ training
 
@@ -170,7 +176,14 @@ class Peer:
         Raises:
             ConfigError: no broker or group was found in time, or the group trains with other settings.
         """
-        self.join()
+        if not self.join():
+            return
+        self.journal = Journal(self.config, self.pool, self.learner, self.clock)
+        self.logs = self._open_logs()
+        self.status.say(
+            f"training {self.config.env.name} with {self.config.algorithm.name}: "
+            f"{self.config.sequences} robots here, logs in {self.localdir}/logs.tsv"
+        )
         warm_until = time.monotonic() + self.config.warmup
         was_leader = False
         while not (self.stop_requested or self.learner.finished):
@@ -196,17 +209,27 @@ class Peer:
             self._learn(rollout)
         self.learner.progress.seconds += time.monotonic() - began
 
-    def join(self) -> None:
-        """Waits until we have a group and a model."""
-        give_up = time.monotonic() + self.config.connect_timeout
-        while not (self.learner.accumulator.connected() or self.stop_requested):
+    def join(self) -> bool:
+        """Waits until we have a group and a model; False if we are to stop instead."""
+        began, said = time.monotonic(), False
+        where = f"connect={self.config.connect}"
+        while not self.learner.accumulator.connected():
+            if self.stop_requested:
+                return False
             self.learner.poll()
             self.learner.accumulator.wait(0.05)
-            if time.monotonic() > give_up:
+            waited, refusal = time.monotonic() - began, self.rpc.debug_info()["refused"]
+            if refusal and waited > REFUSAL_PATIENCE:
+                raise ConfigError(f"{where}: we were refused: {refusal}")
+            if waited > self.config.connect_timeout:
                 raise ConfigError(
-                    f"connect={self.config.connect}: no broker answered within "
-                    f"{self.config.connect_timeout:g} s; start one with: python -m moolib.broker"
+                    f"{where}: no broker answered within {self.config.connect_timeout:g} s; "
+                    "start one with: python -m moolib.broker"
                 )
+            if waited > 1.0 and not said:
+                self.status.say(f"waiting for the broker at {self.config.connect} and the group's model")
+                said = True
+        return True
 
     def _learn(self, rollout: Rollout) -> None:
         """Contributes the gradients of one rollout, minibatch by minibatch."""

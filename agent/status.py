@@ -61,6 +61,8 @@ class Status:
         return {k: self._kept.get(k, v) for k, v in row.items()}
 
     def _eta(self, row: Mapping[str, Any]) -> str:
+        if row["step"] >= self.total_steps:
+            return "done"
         rate = row["steps_per_second"]
         return duration((self.total_steps - row["step"]) / rate if rate > 0 else -1)
 

@@ -218,7 +218,10 @@ def main(arguments: list[str] | None = None) -> None:
 def _ask(rpc: Rpc, address: str) -> dict[str, Any]:
     rpc.set_timeout(STATUS_TIMEOUT)
     rpc.connect(address)
-    return rpc.sync("broker", "broker.status")
+    try:
+        return rpc.sync("broker", "broker.status")
+    except RpcError as error:
+        raise RpcError(f"no broker answered at {address} ({error})") from None
 
 
 def _serve(rpc: Rpc, address: str) -> None:

@@ -65,7 +65,7 @@ class Node:
         self._waiting: dict[str, dict[int, list[wire.Buffer]]] = {}  # peer -> call -> frame
         self._greeting: dict[Link, None] = {}  # not yet up, oldest first
         self._tasks: set[asyncio.Task] = set()
-        self._refusal = ""  # the last one, which is said once
+        self.refusal = ""  # why a peer last refused us; said once
         self._thread = threading.Thread(target=self._run, name="moolib-rpc", daemon=True)
 
     def start(self, events: Events) -> None:
@@ -163,12 +163,12 @@ class Node:
         self._greeting.pop(link, None)
         if link.refused:
             log(
-                "debug" if link.refused == self._refusal else "error",
+                "debug" if link.refused == self.refusal else "error",
                 "%s: refused: %r",
                 self.name,
                 link.refused,
             )
-            self._refusal = link.refused
+            self.refusal = link.refused
             self.events.on_refused(link.refused)
         if not link.up:
             return log("verbose", "%s: connection ended in its handshake: %s", self.name, reason)

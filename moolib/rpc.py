@@ -222,12 +222,13 @@ class Rpc:
         return self.async_(peer, function, *args, **kwargs).result()
 
     def debug_info(self) -> dict[str, Any]:
-        """Name, addresses, connected peers, functions and the number of calls that wait."""
+        """Name, addresses, connected peers, the last refusal, functions and the number of calls that wait."""
         return {
             "name": self._node.name,
             "uid": self._node.uid,
             "listening": [str(bound) for bound in self._node.endpoints.listening()],
             "peers": {name: len(links) for name, links in list(self._node.peers.items())},
+            "refused": self._node.refusal,
             "functions": self._handlers.names(),
             "calls": len(self._calls),
         }

@@ -88,14 +88,16 @@ def test_learning_begins(here):
     assert float(log[0]["mean_episode_return"]) < 40 and float(log[-1]["mean_episode_return"]) > 60
     assert {row["gradient_batch_size"] for row in log} == {"8"}
     assert (here / "other-run.tsv").read_text() == "another run's log\n"
-    assert sorted(path.name for path in here.iterdir()) == ["logs.tsv", "other-run.tsv"]
+    assert (here / "logs.tsv").resolve().is_relative_to(here / "outputs" / "a2c")
 
 
-def test_earlier_log_is_kept_aside(here):
+def test_a_file_in_the_place_of_the_link_is_left_alone(here, capsys):
     (here / "logs.tsv").write_text("mine\n")
     assert main(["total_steps=512", "log_interval=512"]) == 0
-    assert (here / "logs.old.tsv").read_text() == "mine\n"
-    assert [row["step"] for row in rows(here / "logs.tsv")] == ["512"]
+    assert (here / "logs.tsv").read_text() == "mine\n"
+    assert "logs.tsv is a file of its own here" in capsys.readouterr().out
+    (log,) = here.glob("outputs/a2c/*/logs.tsv")
+    assert [row["step"] for row in rows(log)] == ["512"]
 
 
 @pytest.mark.parametrize(

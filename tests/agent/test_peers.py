@@ -97,12 +97,25 @@ def test_a_peer_with_other_settings_is_refused_by_the_keys_name(tmp_path):
         wait_until(lambda: int(group.rows("a")[-1]["updates"]) > updates + 5, "the group goes on")
 
 
+def test_a_second_peer_of_a_name_is_refused_and_leaves_nothing(tmp_path):
+    with processes(tmp_path) as group:
+        address = group.broker()
+        group.peer("a", f"connect={address}", "total_steps=1e9")
+        wait_until(lambda: len(group.rows("a")) > 2, "the first peer trains")
+        second = group.peer("a", f"connect={address}", "total_steps=1e9", "savedir=elsewhere")
+        output, _ = second.communicate(timeout=60)
+        assert second.returncode == 2, output
+        assert "we were refused: the name 'a' is the one of a live peer" in output
+        assert not (tmp_path / "elsewhere").exists()
+
+
 def test_without_a_broker_the_peer_says_so_in_one_line(tmp_path):
     with processes(tmp_path) as group:
         peer = group.peer("a", "connect=127.0.0.1:9", "connect_timeout=2", "total_steps=1e9")
         output, _ = peer.communicate(timeout=60)
         assert peer.returncode == 2
         assert "connect=127.0.0.1:9: no broker answered within 2 s" in output
+        assert not (tmp_path / "outputs").exists()
         assert "Traceback" not in output
 
 

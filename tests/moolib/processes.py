@@ -106,7 +106,7 @@ def until(condition, timeout: float = 30.0) -> None:
         time.sleep(0.01)
 
 
-def train_together(peers: list[Peer], steps: int = 20, timeout: float = 30.0) -> float:
+def train_together(peers: list[Peer], steps: int = 20, timeout: float = 60.0) -> float:
     """Wait until these, and nobody else, have made `steps` steps together; the time of the first one."""
     start = time.monotonic()
 

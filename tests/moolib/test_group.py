@@ -151,7 +151,7 @@ def test_how_reductions_end_without_a_result(peers):
     gather(groups)
     for group in groups:
         with pytest.raises(RuntimeError, match="AllReduce operation timed out"):
-            group.all_reduce("late", 1).result(10)
+            group.all_reduce(f"late {group._rpc.get_name()}", 1).result(10)
     futures = [g.all_reduce("bad", g._rpc.get_name(), lambda x, y: 1 / 0) for g in groups]
     for future in futures:
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
