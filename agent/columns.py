@@ -60,7 +60,7 @@ ACCOUNTING = (
 )
 SPEED = (
     Column("steps_per_second", "1/s", "group: policy steps of all peers since the last row"),
-    Column("local_steps", "policy steps", "local: taken since this process started"),
+    Column("local_steps", "policy steps", "local: taken by this peer's robots"),
     Column("local_steps_per_second", "1/s", "local: policy steps since the last row"),
     Column("physics_steps_per_second", "1/s", "local: physics steps since the last row"),
     Column("share_acting", "0 to 1", "local: share of wall time in which the policy chose actions"),

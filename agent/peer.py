@@ -69,7 +69,6 @@ class Peer:
         self.wandb_id: str | None = None
         self.checkpoint_at = self.history_at = 0.0
         self._resume()
-        self.journal = Journal(config, self.pool, self.learner, self.clock)
         self.logs = Logs([])  # until we have joined
 
     def stop(self) -> None:
