@@ -64,12 +64,12 @@ class Status:
         if row["step"] >= self.total_steps:
             return "done"
         rate = row["steps_per_second"]
-        return duration((self.total_steps - row["step"]) / rate if rate > 0 else -1)
+        return "ETA " + duration((self.total_steps - row["step"]) / rate if rate > 0 else -1)
 
     def _line(self, row: Mapping[str, Any]) -> str:
         return (
             f"step {row['step']:,} of {self.total_steps:,.0f} · "
-            f"{row['steps_per_second']:,.0f}/s · ETA {self._eta(row)} · "
+            f"{row['steps_per_second']:,.0f}/s · {self._eta(row)} · "
             f"return {row['mean_episode_return']:.2f} · length {row['mean_episode_length']:.0f} · "
             f"error {row['lin_vel_error']:.3f} m/s {row['yaw_rate_error']:.3f} rad/s · "
             f"peers {row['peers']} · batch {row['gradient_batch_size']:.0f}"
@@ -79,10 +79,16 @@ class Status:
         head = Table.grid(padding=(0, 2))
         head.add_row(
             Text(self.title, style="bold"),
-            ProgressBar(total=self.total_steps, completed=min(row["step"], self.total_steps), width=24),
+            ProgressBar(
+                total=self.total_steps,
+                completed=min(row["step"], self.total_steps),
+                width=24,
+                complete_style="green",
+                finished_style="green",
+            ),
             f"{row['step']:,} of {self.total_steps:,.0f} steps",
             f"{row['steps_per_second']:,.0f}/s",
-            f"ETA {self._eta(row)}",
+            self._eta(row),
         )
         body = Table.grid(padding=(0, 2))
         cells = (
