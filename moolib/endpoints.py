@@ -90,7 +90,7 @@ class Endpoints:
         for family, target in await self._resolve(where):
             try:
                 return self._begin(await self._open(family, target), True)
-            except (OSError, asyncio.TimeoutError) as error:
+            except (TimeoutError, OSError) as error:
                 log("debug", "cannot connect to %s: %s", where, error)
         return None
 
