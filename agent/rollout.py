@@ -51,15 +51,6 @@ class Rollout:
             version=zeros(steps, dtype=torch.int64),
         )
 
-    def columns(self, begin: int, end: int) -> Rollout:
-        """A view of the robots `begin:end` (one actor batch)."""
-        views = {
-            f.name: getattr(self, f.name)[:, begin:end]
-            for f in fields(self)
-            if f.name not in ("version", "memory")
-        }
-        return Rollout(**views, version=self.version, memory=tuple(part[begin:end] for part in self.memory))
-
 
 @dataclass
 class Minibatch:

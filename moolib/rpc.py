@@ -256,10 +256,6 @@ class Rpc:
         """Call `callback(peer, connected)` on the loop thread when a peer comes or goes."""
         self._handlers.watch_peers(callback)
 
-    def _call_soon(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run `function(*args)` on the loop thread."""
-        self._node.call_soon(function, *args)
-
     def _call_later(self, seconds: float, function: Callable[..., Any], *args: Any) -> None:
         """Run `function(*args)` on the loop thread after a while."""
         self._node.call_soon(self._node.loop.call_later, seconds, function, *args)
