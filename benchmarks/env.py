@@ -12,16 +12,13 @@ machine that others use too, look at the ratio of processor time instead.
 
 import argparse
 import time
-from pathlib import Path
 
 import numpy as np
-import yaml
 
 from envs import EnvConfig, EnvPool, make_pool
 from envs.go2 import model
 from envs.go2.simulation import Simulation
 
-PRESETS = Path(__file__).parents[1] / "conf" / "env"
 WARMUP = 50  # policy steps until falls and resets have mixed the robots' states
 Saved = list[dict[str, np.ndarray]]
 
@@ -88,7 +85,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=0, help="physics threads per batch, 0: all (default)")
     args = parser.parse_args()
 
-    config = EnvConfig.from_dict(yaml.safe_load((PRESETS / f"{args.env}.yaml").read_text()))
+    config = EnvConfig.preset(args.env)
     pool = make_pool(config, args.robots, args.batches, seed=0, num_threads=args.threads)
     shape = (WARMUP + args.steps, args.batches, args.robots, pool.action_dim)
     actions = np.random.default_rng(0).normal(size=shape).astype(np.float32)

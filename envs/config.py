@@ -6,9 +6,14 @@ Every mistake raises a ``ValueError`` of one line that names the key, its value 
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
+import yaml
+
 from envs.schema import Bounds, NonNegative, Positive, Probability, Range, error, parse
+
+PRESETS = Path(__file__).resolve().parent.parent / "conf" / "env"
 
 
 @dataclass(frozen=True)
@@ -127,6 +132,18 @@ class EnvConfig:
     def control_dt(self) -> float:
         """Seconds per policy step."""
         return self.physics.timestep * self.physics.decimation
+
+    @staticmethod
+    def preset(name: str) -> "EnvConfig":
+        """The task of ``conf/env/NAME.yaml``.
+
+        Raises:
+            ValueError: If there is none; one line.
+        """
+        names = sorted(path.stem for path in PRESETS.glob("*.yaml"))
+        if name not in names:
+            raise error("env", name, "one of " + ", ".join(names))
+        return EnvConfig.from_dict(yaml.safe_load((PRESETS / f"{name}.yaml").read_text()))
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "EnvConfig":

@@ -1,8 +1,11 @@
-"""The Go2 task for programs that speak Gymnasium: one robot, or a vector of them.
+"""The Go2 task for programs that speak Gymnasium: one robot, or a vector of them on one batch.
 
-``Go2Env`` is a plain environment: the step that ends an episode returns its final observation.
-``Go2VectorEnv`` resets robots in the same step (Gymnasium's ``AutoresetMode.SAME_STEP``): its observation is
-the new episode's and ``infos["final_obs"]`` holds the final ones.
+    import envs  # registers herd/Go2-v0; without it: gymnasium.make("envs:herd/Go2-v0")
+    env = gymnasium.make("herd/Go2-v0", task="go2")
+    vector = gymnasium.make_vec("herd/Go2-v0", num_envs=64, autoreset_mode="NextStep", num_threads=2)
+
+Episodes begin at age 0, whatever the task says about staggering. A seed given to ``reset`` decides everything
+random, the robots' own friction included.
 """
 
 from dataclasses import replace
@@ -17,6 +20,13 @@ from gymnasium.vector.utils import batch_space
 from envs.config import EnvConfig
 from envs.go2.batch import Go2Batch
 from envs.go2.model import JOINT_NAMES
+from envs.results import StepResult
+
+
+def _configure(task: str | EnvConfig) -> EnvConfig:
+    """The task, a preset's name or a configuration, with episodes that begin at age 0."""
+    config = EnvConfig.preset(task) if isinstance(task, str) else task
+    return replace(config, episode=replace(config.episode, stagger=False))
 
 
 def _spaces(config: EnvConfig, batch: Go2Batch) -> tuple[Box, Box]:
@@ -31,23 +41,31 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, config: EnvConfig, seed: int = 0):
-        """``seed`` draws the robot's own friction and whatever else the task randomises."""
-        config = replace(config, episode=replace(config.episode, stagger=False))
-        self._batch = Go2Batch(config, 1, seed, num_threads=1)
-        self.observation_space, self.action_space = _spaces(config, self._batch)
+    def __init__(self, task: str | EnvConfig = "go2"):
+        """``task`` is a preset of ``conf/env`` or a configuration.
+
+        Raises:
+            ValueError: If there is no such preset.
+        """
+        self._config = _configure(task)
+        self._make_robot()
+        self.observation_space, self.action_space = _spaces(self._config, self._batch)
+
+    def _make_robot(self) -> None:
+        self._batch = Go2Batch(self._config, 1, self.np_random, num_threads=1)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Starts an episode; returns the first observation [D] float32 and an empty info."""
+        """Starts an episode, with a new robot if a seed is given; returns the observation [D] and no info."""
         super().reset(seed=seed)
         if seed is not None:
-            self._batch.rng = np.random.default_rng(seed)
+            self._make_robot()
         return self._batch.reset()[0].copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Advances by one policy step; ``action`` is [12]."""
+        """Advances by one policy step; ``action`` is [12]. The step that ends an episode returns its final
+        observation."""
         result = self._batch.step(np.asarray(action, np.float32)[None])
         terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
         obs = result.final_obs[0] if terminated or truncated else result.obs[0]
@@ -60,37 +78,128 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
 
 class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """A batch of robots that are reset in the same step."""
+    """A batch of robots that behaves as Gymnasium's ``SyncVectorEnv`` of ``Go2Env`` does.
 
-    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}  # noqa: RUF012
+    What the step that ends an episode returns, and when the next one begins, depends on the autoreset mode:
 
-    def __init__(self, config: EnvConfig, num_envs: int, seed: int = 0, num_threads: int = 0):
-        """``num_envs`` robots; ``seed`` draws what differs between them, ``num_threads`` 0 is every CPU."""
-        self.num_envs = num_envs
-        self._batch = Go2Batch(config, num_envs, seed, num_threads)
-        self.single_observation_space, self.single_action_space = _spaces(config, self._batch)
+    * ``NextStep``: the final observation; the next step resets, ignores the action and gives the reward 0.
+    * ``SameStep``: the first observation of the next episode; the final one is in ``infos["final_obs"]``, its
+      infos in ``infos["final_info"]``.
+    * ``Disabled``: the final observation; call ``reset(options={"reset_mask": ended})`` before the next step.
+    """
+
+    def __init__(
+        self,
+        num_envs: int,
+        task: str | EnvConfig = "go2",
+        autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
+        num_threads: int = 0,
+    ):
+        """Makes the robots.
+
+        Args:
+            num_envs: How many.
+            task: A preset of ``conf/env`` or a configuration.
+            autoreset_mode: ``NextStep`` (Gymnasium's default), ``SameStep`` or ``Disabled``.
+            num_threads: Physics threads, 0 for one per logical CPU; results do not depend on it.
+
+        Raises:
+            ValueError: If there is no such preset or mode.
+        """
+        self._config, self._threads, self.num_envs = _configure(task), num_threads, num_envs
+        self.autoreset_mode = AutoresetMode(autoreset_mode)
+        self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
+        self._make_robots()
+        self.single_observation_space, self.single_action_space = _spaces(self._config, self._batch)
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
+        self._obs: np.ndarray = np.zeros_like(self._batch.result.obs)  # as last returned
+        self._ended = np.zeros(num_envs, bool)  # rows whose episode ended in the last step
+
+    def _make_robots(self) -> None:
+        self._batch = Go2Batch(self._config, self.num_envs, self.np_random, self._threads)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Starts episodes everywhere; returns observations [N, D] float32 and an empty info."""
-        if seed is not None:
-            self._batch.rng = np.random.default_rng(seed)
-        return self._batch.reset().copy(), {}
+        """Starts episodes everywhere, or where ``options["reset_mask"]`` [N] bool says so.
+
+        Returns:
+            Observations [N, D] float32, unchanged in the other rows, and no infos.
+
+        Raises:
+            TypeError: If the mask is no array of bool.
+            ValueError: If it has another shape or selects nothing.
+        """
+        super().reset(seed=seed)
+        mask = (options or {}).get("reset_mask")
+        if mask is not None:
+            self._check_mask(mask)
+            self._batch.rng = self.np_random
+        elif seed is not None:
+            self._make_robots()
+        rows = np.flatnonzero(np.ones(self.num_envs, bool) if mask is None else mask)
+        self._obs[rows] = self._batch.reset(rows)[rows]
+        self._ended[rows] = False
+        return self._obs.copy(), {}
+
+    def _check_mask(self, mask: Any) -> None:
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            raise TypeError(f"options['reset_mask']={mask!r}: must be a NumPy array of bool")
+        if mask.shape != (self.num_envs,) or not mask.any():
+            raise ValueError(f"options['reset_mask']={mask}: must have shape ({self.num_envs},) and a True")
 
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Advances every robot by one policy step; ``actions`` are [N, 12]."""
-        result = self._batch.step(np.asarray(actions, np.float32))
-        infos: dict[str, Any] = {}
-        ended = result.terminated | result.truncated
-        if ended.any():
-            final = np.full(self.num_envs, None, dtype=object)
-            for i in np.flatnonzero(ended):
-                final[i] = result.final_obs[i].copy()
-            infos = {"final_obs": final, "_final_obs": ended}
-        flags = result.terminated.copy(), result.truncated.copy()
-        return result.obs.copy(), result.reward.copy(), *flags, infos
+        """Advances every robot by one policy step; ``actions`` are [N, 12].
+
+        Raises:
+            RuntimeError: If autoreset is disabled and an episode that ended has not been reset.
+        """
+        restart = self._ended  # has a True in NextStep's mode only
+        if self.autoreset_mode is AutoresetMode.DISABLED and restart.any():
+            over = np.flatnonzero(restart).tolist()
+            raise RuntimeError(f"episodes {over} have ended: reset them with options={{'reset_mask': mask}}")
+        result = self._batch.step(np.where(restart[:, None], np.float32(0), actions))
+        terminated, truncated = result.terminated & ~restart, result.truncated & ~restart
+        ended = terminated | truncated
+        reward = np.where(restart, 0.0, result.reward.astype(np.float64))
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            self._obs[:] = result.obs
+            infos = _infos(result, ~ended)
+            if ended.any():
+                infos |= self._final_infos(result, ended)
+        else:
+            infos = _infos(result, ~restart)
+            self._ended = ended
+            self._obs[:] = np.where(ended[:, None], result.final_obs, result.obs)
+            if restart.any():
+                rows = np.flatnonzero(restart)
+                self._obs[rows] = self._batch.reset(rows)[rows]
+        return self._obs.copy(), reward, terminated, truncated, infos
+
+    def _final_infos(self, result: StepResult, ended: np.ndarray) -> dict[str, Any]:
+        """Final observations and infos of the episodes that ended [N] bool."""
+        final_obs = np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(ended):
+            final_obs[i] = result.final_obs[i].copy()
+        final_info = _infos(result, ended)
+        return {
+            "final_obs": final_obs,
+            "_final_obs": ended.copy(),
+            "final_info": final_info,
+            "_final_info": ended.copy(),
+        }
+
+
+def _infos(result: StepResult, rows: np.ndarray) -> dict[str, Any]:
+    """What ``rows`` [N] bool report, each key with the mask of the rows that have it; empty without rows."""
+    if not rows.any():
+        return {}
+    values = {
+        "lin_vel_error": np.where(rows, result.lin_vel_error.astype(np.float64), 0.0),
+        "yaw_rate_error": np.where(rows, result.yaw_rate_error.astype(np.float64), 0.0),
+        "bad": rows & result.bad,
+    }
+    return values | {f"_{key}": rows.copy() for key in values}

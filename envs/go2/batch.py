@@ -22,16 +22,8 @@ from envs.go2.simulation import Simulation
 from envs.go2.state import State
 from envs.results import Counters, StepResult
 
-RECORDS = (
-    "_steps",
-    "_length",
-    "_wait",
-    "_phase",
-    "_return",
-    "_held",
-    "_target",
-    "_delay",
-)  # per-robot arrays to save
+# Per-robot arrays to save.
+RECORDS = ("_steps", "_length", "_wait", "_phase", "_return", "_held", "_target", "_delay")
 
 
 class Go2Batch:
@@ -46,13 +38,19 @@ class Go2Batch:
         counters: What has been simulated so far.
     """
 
-    def __init__(self, config: EnvConfig, n: int, seed: int | tuple[int, ...], num_threads: int = 0):
+    def __init__(
+        self,
+        config: EnvConfig,
+        n: int,
+        seed: int | tuple[int, ...] | np.random.Generator,
+        num_threads: int = 0,
+    ):
         """Makes the robots and resets them.
 
         Args:
             config: The task.
             n: Number of robots.
-            seed: Seed of everything random.
+            seed: Seed of everything random, or the generator (PCG64) to draw it from.
             num_threads: Physics threads; 0 for one per logical CPU. Results do not depend on it.
         """
         self.config = config
@@ -75,9 +73,7 @@ class Go2Batch:
         interval = config.randomization.push_interval
         self._push_steps = None if interval is None else int(np.ceil(interval / config.control_dt - 1e-9))
         self._steps = np.zeros(n, np.int32)  # age of the episode in policy steps
-        self._length = np.zeros(
-            n, np.int32
-        )  # policy steps taken in it: fewer, where the first one began aged
+        self._length = np.zeros(n, np.int32)  # policy steps taken in it: fewer, where it began aged
         self._wait = np.zeros(n, np.int32)  # policy steps until the next command
         self._phase = np.zeros(n)  # cycles of the gait's clock at the episode's start
         self._return = np.zeros(n, np.float32)
@@ -102,20 +98,25 @@ class Go2Batch:
             bad=np.zeros(n, bool),
         )
 
-    def reset(self) -> np.ndarray:
-        """Starts new episodes everywhere, at random ages if the task staggers them.
+    def reset(self, ids: np.ndarray | None = None) -> np.ndarray:
+        """Starts new episodes, at random ages if the task staggers them.
+
+        Args:
+            ids: Indices of the robots; None for all.
 
         Returns:
             Observations [B, D] float32, valid until the next step.
         """
-        self._reset_rows(np.arange(self._n))
+        ids = np.arange(self._n) if ids is None else ids
+        self._reset_rows(ids)
         if self.config.episode.stagger:
-            self._steps[:] = self.rng.integers(0, self._max_steps, self._n)
+            self._steps[ids] = self.rng.integers(0, self._max_steps, len(ids))
         self._advance_clock()
         self._renew_commands()
         if self.config.commands.resample == "periodic":  # as if the episodes had run up to their ages
-            self._wait -= self._steps % np.maximum(self._wait, 1)
-        return self.observer.observe(self.state, self.rng, out=self.result.obs)
+            self._wait[ids] -= self._steps[ids] % np.maximum(self._wait[ids], 1)
+        self.result.obs[ids] = self.observer.observe(self.state.rows(ids), self.rng)
+        return self.result.obs
 
     def set_commands(self, values: np.ndarray | None) -> np.ndarray:
         """Holds every robot's command, also over resets, until the next call; None lets them be drawn again.

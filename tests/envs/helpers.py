@@ -1,6 +1,5 @@
 """Presets as the tests use them, and contact forces straight from MuJoCo's contacts."""
 
-from pathlib import Path
 from typing import Any
 
 import mujoco
@@ -8,9 +7,8 @@ import numpy as np
 import yaml
 
 from envs import EnvConfig
+from envs.config import PRESETS
 from envs.go2 import model
-
-PRESETS = Path(__file__).parents[2] / "conf" / "env"
 
 
 def preset(name: str) -> dict[str, Any]:
