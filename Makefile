@@ -9,6 +9,6 @@ lint:
 	ruff format --check .
 	ruff check .
 types:
-	mypy moolib envs agent plot.py
+	mypy moolib envs agent plots plot.py
 test:
 	$(PYTHON) -m pytest

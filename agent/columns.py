@@ -78,3 +78,11 @@ def columns(reward_names: Sequence[str]) -> tuple[Column, ...]:
         for name in reward_names
     )
     return TIME + EPISODES + rewards + LEARNING + BATCH_SIZES + ACCOUNTING + SPEED
+
+
+def describe(name: str) -> tuple[str, str]:
+    """Unit and meaning of a column, `""` for one that is not declared here."""
+    for column in columns((name.removeprefix("reward_"),) if name.startswith("reward_") else ()):
+        if column.name == name:
+            return column.unit, column.description
+    return "", ""

@@ -1,5 +1,6 @@
-"""plot.py as users run it: what the terminal shows, what a PNG holds, and what is said about bad files."""
+"""plot.py as users run it: what the terminal shows, what pictures hold, and what is said about bad files."""
 
+import json
 import os
 import pty
 import re
@@ -12,9 +13,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import plot
+from plots import command
+from plots.series import Series, make_series, rolling_mean
+from plots.table import read_table
+from plots.terminal import terminal_plot
 
-PLOT = Path(plot.__file__)
+ROOT = Path(__file__).resolve().parents[2]
 ANSI = re.compile(r"\033\[[0-9;?]*[A-Za-z]")
 BLOCKS = "▘▝▀▖▌▞▛▗▚▐▜▄▙▟█"
 
@@ -39,7 +43,7 @@ def run(monkeypatch, capsys):
 
     def call(*arguments):
         try:
-            status = plot.main([str(argument) for argument in arguments])
+            status = command.main([str(argument) for argument in arguments])
         except SystemExit as exit:
             status = exit.code
         return status, *capsys.readouterr()
@@ -76,10 +80,8 @@ def test_colours_without_a_terminal_unless_refused(run, log, monkeypatch):
 @pytest.mark.parametrize("shape", [np.sin(np.arange(30.0)), np.full(30, 5.0)])
 def test_no_line_is_wider_than_the_terminal(shape, width, end, scale):
     x, y = np.linspace(0, end, 30), scale * shape
-    series = [
-        plot.Series(label, x, y, y) for label in ("a/very/long/path/to/logs.tsv some_long_key", "b", "c")
-    ]
-    text = ANSI.sub("", plot.terminal_plot(series, "title", width, 24, color=True))
+    series = [Series(label, x, y, y) for label in ("a/very/long/path/to/logs.tsv some_long_key", "b", "c")]
+    text = ANSI.sub("", terminal_plot(series, "title", width, 24, color=True))
     assert max(map(len, text.splitlines())) <= width
     assert len(text.splitlines()) <= 24 + 2  # three curves may need more than one line of legend
 
@@ -110,7 +112,7 @@ def test_rolling_mean_against_a_slow_loop():
     values = np.random.default_rng(0).normal(size=40)
     for window in (1, 2, 7, 39, 40, 500):
         expected = [values[max(i - window + 1, 0) : i + 1].mean() for i in range(40)]
-        np.testing.assert_allclose(plot.rolling_mean(values, window), expected, atol=1e-12)
+        np.testing.assert_allclose(rolling_mean(values, window), expected, atol=1e-12)
 
 
 def test_window_smooths(run, tmp_path):
@@ -139,7 +141,7 @@ def test_cells_without_a_number_are_left_out(run, tmp_path):
     log = write(tmp_path / "logs.tsv", [(i, value, 0) for i, value in enumerate(values)])
     status, out, _ = run(log)
     assert status == 0 and "logs.tsv: 6" in out
-    (series,) = plot.make_series([plot.read_table(log)], "step", ["mean_episode_return"], 1)
+    (series,) = make_series([read_table(log)], "step", ["mean_episode_return"])
     assert series.x.tolist() == [2, 5, 8] and series.y.tolist() == [5, 7, 6]
 
 
@@ -164,7 +166,11 @@ def test_one_point_and_constant_curves_are_drawn(run, tmp_path):
         (["{log}", "--ykey", "loss"], "{log}: no column 'loss'; it has step, mean_episode_return, entropy"),
         (["{log}", "--xkey", "t"], "{log}: no column 't'; it has step, mean_episode_return, entropy"),
         (["{log}", "{log}.old"], "{log}.old: No such file or directory"),
-        (["{dir}"], "{dir}: Is a directory"),
+        (["{dir}/empty"], "{dir}/empty: there is no logs.tsv in this directory"),
+        ([], "give logs or directories to plot, or --report RUN"),
+        (["{log}", "--report", "{dir}"], "give logs or directories to plot, or --report RUN"),
+        (["{log}", "--png", "a.jpg"], "--png a.jpg: must end in .png"),
+        (["{log}", "--group", "seed"], "{dir}/meta.json: no configuration there to look 'seed' up in"),
         (["{log}", "--png", "{dir}/no/a.png"], "{dir}/no/a.png: No such file or directory"),
         (["{log}", "--window", "0"], "--window 0: must be 1 or greater"),
         (["{log}", "--interval", "0", "--follow"], "--interval 0.0: must be greater than 0"),
@@ -175,15 +181,95 @@ def test_one_point_and_constant_curves_are_drawn(run, tmp_path):
 )
 def test_mistakes_are_told_in_one_line(run, log, arguments, message):
     names = {"log": log, "dir": log.parent}
+    (log.parent / "empty").mkdir()
     status, out, err = run(*(argument.format(**names) for argument in arguments))
     assert (status, out) == (2, "")
     assert err.startswith(f"plot.py: {message.format(**names)}") and err.count("\n") == 1
 
 
-def test_list_shows_columns_with_their_newest_values(run, log):
-    assert run(log, "--list")[1] == (
-        "step                 50000\nmean_episode_return  100\nentropy              0\n"
-    )
+def test_list_shows_newest_values_units_and_meanings(run, log):
+    status, out, _ = run(log, "--list")
+    lines = [line.split(None, 2) for line in out.splitlines()]
+    assert status == 0
+    assert [line[:2] for line in lines] == [
+        ["step", "50000"],
+        ["mean_episode_return", "100"],
+        ["entropy", "0"],
+    ]
+    assert lines[0][2].startswith("policy steps  global step") and lines[2][2].startswith("nats  ")
+
+
+def logs_of(tmp_path, **runs):
+    """A log of three rows for each run, whose values are at steps 0, 1 and 2; with a meta.json."""
+    for name, (seed, values) in runs.items():
+        directory = tmp_path / name
+        directory.mkdir()
+        write(directory / "logs.tsv", [(step, value, 0) for step, value in enumerate(values)])
+        meta = {"config": {"seed": seed, "algorithm": {"name": "ppo" if seed < 3 else "vtrace"}}}
+        (directory / "meta.json").write_text(json.dumps(meta))
+    return [read_table(tmp_path / name / "logs.tsv") for name in runs]
+
+
+def test_a_group_is_shown_by_its_mean_and_spread(tmp_path):
+    tables = logs_of(tmp_path, a=(1, [1, 2, 3]), b=(2, [3, 6, 9]), c=(3, [100, 100, 100]))
+    (one,) = make_series(tables, "step", ["mean_episode_return"], group="all")
+    assert one.label == "all (3)"
+    at = [0, 200, -1]  # the middle of 400 points is half a spacing before step 1
+    np.testing.assert_allclose(one.smooth[at], [104 / 3, 36, 112 / 3], atol=0.02)
+    np.testing.assert_allclose(one.spread[[0, -1]], np.std([[1, 3, 100], [3, 9, 100]], axis=1, ddof=1))
+    ppo, vtrace = make_series(tables, "step", ["mean_episode_return"], group="algorithm.name")
+    assert (ppo.label, vtrace.label) == ("algorithm.name=ppo (2)", "algorithm.name=vtrace (1)")
+    np.testing.assert_allclose([ppo.smooth[0], ppo.spread[0]], [2, np.sqrt(2)])
+    assert vtrace.smooth[-1] == 100 and np.isnan(vtrace.spread).all()
+
+
+def test_a_mean_reaches_as_far_as_half_of_its_logs(tmp_path):
+    tables = logs_of(tmp_path, a=(1, [1, 1, 1]), b=(2, [3, 3]), c=(3, [5]))
+    (one,) = make_series(tables, "step", ["mean_episode_return"], group="all")
+    assert one.x.max() == pytest.approx(1, abs=0.01)
+    assert one.smooth[0] == 3 and one.smooth[-1] == 2
+
+
+def test_group_on_the_command_line(run, tmp_path):
+    logs_of(tmp_path, a=(1, [1, 2, 3]), b=(2, [3, 6, 9]))
+    status, out, err = run(tmp_path, "--group", "all")
+    assert (status, err) == (0, "") and "all (2): 6 ± 4.2" in out
+    assert run(tmp_path, "--group", "lr")[2].endswith("meta.json: the configuration has no key 'lr'\n")
+
+
+def test_a_directory_stands_for_every_log_in_it_once(run, tmp_path):
+    logs_of(tmp_path, a=(1, [1, 2, 3]), b=(2, [3, 6, 9]))
+    (tmp_path / "logs.tsv").symlink_to("b/logs.tsv")
+    out = run(tmp_path)[1]
+    assert "a/logs.tsv: 3" in out and out.count(": 9") == 1
+
+
+def test_a_log_without_the_column_is_left_out(run, tmp_path):
+    logs_of(tmp_path, a=(1, [1, 2, 3]))
+    (tmp_path / "b").mkdir()
+    write(tmp_path / "b" / "logs.tsv", [(0, 5)], names=("step", "other"))
+    status, out, _ = run(tmp_path, "--ykey", "other")
+    assert status == 0 and "b/logs.tsv: 5" in out and "a/logs.tsv" not in out
+
+
+def test_logarithmic_axes_leave_out_what_they_cannot_show(run, tmp_path):
+    log = write(tmp_path / "logs.tsv", [(0, 1, 0), (1, 1, 0), (10, 10, 0), (100, 100, -1), (1000, -5, 0)])
+    status, out, _ = run(log, "--logx", "--logy")
+    rows = [row for row in heights(out) if row is not None]
+    assert status == 0 and "logs.tsv: 100" in out
+    assert rows == sorted(rows, reverse=True) and abs(rows[len(rows) // 2] - max(rows) / 2) < 1.5  # a line
+    assert "no values" in run(log, "--logy", "--ykey", "entropy")[1]
+
+
+def test_panels_are_one_plot_per_column(run, log):
+    out = run(log, "--ykey", "mean_episode_return,entropy", "--panels", "--height", 30)[1]
+    assert "mean_episode_return over step" in out and "entropy over step" in out
+
+
+def test_svg(run, log, tmp_path):
+    picture = tmp_path / "out.svg"
+    assert run(log, "--svg", picture, "--ykey", "mean_episode_return,entropy", "--panels")[0] == 0
+    assert picture.read_text().rstrip().endswith("</svg>")
 
 
 def test_png_holds_the_curves(run, log, tmp_path):
@@ -204,10 +290,11 @@ def test_png_holds_the_curves(run, log, tmp_path):
 
 
 def test_terminal_plot_starts_without_matplotlib(log):
-    program = f"import sys, plot; plot.main([{str(log)!r}]); assert 'matplotlib' not in sys.modules"
-    subprocess.run(
-        [sys.executable, "-c", program], cwd=PLOT.parent, check=True, timeout=60, capture_output=True
+    program = (
+        f"import sys; from plots import command; command.main([{str(log)!r}]);"
+        "assert 'matplotlib' not in sys.modules"
     )
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60, capture_output=True)
 
 
 def read_until(descriptor, text, deadline):
@@ -222,7 +309,7 @@ def read_until(descriptor, text, deadline):
 def test_follow_redraws_while_the_file_grows_and_ends_with_ctrl_c(tmp_path):
     path = tmp_path / "logs.tsv"
     terminal, process_end = pty.openpty()
-    command = [sys.executable, str(PLOT), str(path), "--follow", "--interval", "0.05"]
+    command = [sys.executable, str(ROOT / "plot.py"), str(path), "--follow", "--interval", "0.05"]
     deadline = time.monotonic() + 60
     with subprocess.Popen(command, stdout=process_end, stderr=process_end) as follower:
         os.close(process_end)

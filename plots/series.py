@@ -1,0 +1,157 @@
+"""Curves from tables: one for each log and column, or the mean and spread of several logs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from plots.table import PlotError, Table
+
+GRID = 400  # points of a mean curve
+
+
+@dataclass(frozen=True)
+class Series:
+    """One curve.
+
+    Attributes:
+        label: Its name in the legend.
+        x: `[points]`.
+        y: `[points]`, as in the file; of several logs, their mean.
+        smooth: `[points]`, the rolling mean of `y`.
+        spread: `[points]`, standard deviation between the logs of a mean, NaN where there is but one; None
+            for the curve of one log.
+        key: The column.
+    """
+
+    label: str
+    x: np.ndarray
+    y: np.ndarray
+    smooth: np.ndarray
+    spread: np.ndarray | None = None
+    key: str = ""
+
+
+def rolling_mean(values: np.ndarray, window: int) -> np.ndarray:
+    """Mean of each value and the up to `window - 1` before it; `values` `[n]` are finite."""
+    if window == 1 or not len(values):
+        return values
+    sums = np.cumsum(np.concatenate([[0.0], values]))
+    ends = np.arange(1, len(values) + 1)
+    starts = np.maximum(ends - window, 0)
+    return (sums[ends] - sums[starts]) / (ends - starts)
+
+
+def make_series(
+    tables: Sequence[Table],
+    xkey: str,
+    ykeys: Sequence[str],
+    window: int = 1,
+    group: str | None = None,
+    log_x: bool = False,
+    log_y: bool = False,
+) -> list[Series]:
+    """One series for each log (or group of logs) and key that has values; those without are left out.
+
+    Args:
+        tables: The logs.
+        xkey: Column along the x axis.
+        ykeys: Columns to plot.
+        window: Rows of the rolling mean, taken within each log.
+        group: None for a curve of each log, or whose mean a curve is: `all`, `run` (the peers of each run),
+            or a setting such as `seed` or `algorithm.name` (the logs of each of its values).
+        log_x: Leave out points that a logarithmic x axis cannot show.
+        log_y: The same for the y axis.
+
+    Raises:
+        PlotError: no log has such a column, or a log has no such setting.
+    """
+    for key in (xkey, *ykeys):
+        _check_column(tables, key)
+    labels = _file_labels([table.path for table in tables])
+    series = []
+    for key in ykeys:
+        curves = [
+            (label, table, curve)
+            for label, table in zip(labels, tables, strict=True)
+            if (curve := _curve(table, xkey, key, window, log_x, log_y)) is not None
+        ]
+        if group is None:
+            several = len(tables) > 1 or len(ykeys) == 1
+            for label, _, (x, y, smooth) in curves:
+                parts = [label] * several + [key] * (len(ykeys) > 1)
+                series.append(Series(" ".join(parts), x, y, smooth, key=key))
+            continue
+        members: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
+        for _, table, (x, _, smooth) in curves:
+            members.setdefault(_group_label(table, group), []).append((x, smooth))
+        for label, group_curves in members.items():
+            name = f"{label} ({len(group_curves)})" + f" {key}" * (len(ykeys) > 1)
+            series.append(_mean_series(name, group_curves, key, log_x))
+    return series
+
+
+def _check_column(tables: Sequence[Table], key: str) -> None:
+    """Raises PlotError if there are columns, but none has this name."""
+    with_columns = [table for table in tables if table.names]
+    if with_columns and not any(key in table.names for table in with_columns):
+        first = with_columns[0]
+        raise PlotError(f"{first.path}: no column {key!r}; it has {', '.join(first.names)}")
+
+
+def _curve(
+    table: Table, xkey: str, key: str, window: int, log_x: bool, log_y: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
+    """x, y and smoothed y of one log, without the points that cannot be shown; None if none is left."""
+    x, y = table.column(xkey), table.column(key)
+    there = ~np.isnan(x) & ~np.isnan(y)
+    there &= (x > 0) | (not log_x)
+    there &= (y > 0) | (not log_y)
+    if not there.any():
+        return None
+    return x[there], y[there], rolling_mean(y[there], window)
+
+
+def _group_label(table: Table, group: str) -> str:
+    """Which group a log belongs to."""
+    if group == "all":
+        return "all"
+    if group == "run":
+        config = table.meta.get("config", {})
+        return str(config.get("group") or table.path.parent)
+    return f"{group}={table.setting(group)}"
+
+
+def _mean_series(
+    label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], key: str, log_x: bool
+) -> Series:
+    """Mean of curves (x, y) that have points at different places, which are joined by straight lines.
+
+    It reaches as far as at least half of the curves do.
+    """
+    low, high = min(x.min() for x, _ in curves), max(x.max() for x, _ in curves)
+    grid = np.geomspace(low, high, GRID) if log_x else np.linspace(low, high, GRID)
+    values = np.full((len(curves), GRID), np.nan)
+    for row, (x, y) in zip(values, curves, strict=True):
+        order = np.argsort(x, kind="stable")
+        row[:] = np.interp(grid, x[order], y[order], left=np.nan, right=np.nan)
+    count = (~np.isnan(values)).sum(axis=0)
+    enough = 2 * count >= len(curves)
+    values, count, grid = values[:, enough], count[enough], grid[enough]
+    mean = np.nansum(values, axis=0) / count
+    squares = np.nansum((values - mean) ** 2, axis=0)
+    spread = np.sqrt(np.divide(squares, count - 1, out=np.full(len(grid), np.nan), where=count > 1))
+    return Series(label, grid, mean, mean, spread, key)
+
+
+def _file_labels(paths: Sequence[Path]) -> list[str]:
+    """The shortest ends of the paths, in whole names, that tell them apart."""
+    longest = max(len(path.parts) for path in paths)
+    for count in range(1, longest):
+        labels = ["/".join(path.parts[-count:]) for path in paths]
+        if len(set(labels)) == len(set(paths)):
+            return labels
+    return [str(path) for path in paths]

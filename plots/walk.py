@@ -1,0 +1,110 @@
+"""What a report shows of the policy itself: its evaluation and pictures of its walk."""
+
+from __future__ import annotations
+
+import base64
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from agent import evaluate, play, trained
+from agent.checkpoint import CheckpointError
+from agent.config import ConfigError
+from agent.rendering import Camera, RenderError
+from agent.troop import Troop
+from envs.go2 import visual
+from plots.table import PlotError
+
+ROBOTS = 8  # for each of the evaluation's commands: some seconds
+SIZE = (416, 234)  # pixels of the animation
+SECONDS = 5.0  # s of the animation
+STILL = (280, 210)  # pixels of a still
+STILLS, BETWEEN = 6, 5  # pictures, and policy steps from one to the next: at 50 Hz a gait cycle of 0.5 s
+SETTLE = 1.5  # s of walking before the first still
+SPEED = (0.8, 0.0, 0.0)  # m/s, m/s, rad/s
+
+
+def load(checkpoint: Path) -> trained.Trained:
+    """The policy.
+
+    Raises:
+        PlotError: it cannot be used; says why.
+    """
+    try:
+        return trained.load(checkpoint)
+    except (CheckpointError, ConfigError, OSError) as error:
+        raise PlotError(str(error)) from None
+
+
+def measure(policy: trained.Trained) -> evaluate.Report:
+    """The evaluation of `agent.evaluate`, with few robots."""
+    return evaluate.evaluate(policy.policy, policy.env, robots=ROBOTS)
+
+
+def table(report: evaluate.Report) -> tuple[list[str], list[list[str]]]:
+    """Headings and rows, the last of all commands together."""
+    columns = evaluate.TRACKING | evaluate.GAIT
+    names = [f"{vx:g}, {vy:g}, {yaw:g}" for vx, vy, yaw in report.commands]
+    summaries = [*report.per_command, report.overall]
+    rows = [
+        [name, *(column(summary) for column in columns.values())]
+        for name, summary in zip([*names, "all"], summaries, strict=True)
+    ]
+    shown = [i for i in range(len(rows[0])) if any(row[i] != "-" for row in rows)]
+    heads = ["command\nm/s, m/s, rad/s", *columns]
+    return [heads[i] for i in shown], [[row[i].replace("-", "−") for i in shown] for row in rows]
+
+
+def stills(policy: trained.Trained) -> list[str]:
+    """One gait cycle seen from the side, as data URLs of JPEGs.
+
+    Raises:
+        PlotError: no picture can be made on this machine.
+    """
+    troop = Troop(policy, 1, "train", 0, 1.0)
+    try:
+        camera = Camera(troop.model, *STILL)
+        camera.view.azimuth, camera.view.elevation, camera.view.distance = 200, -12, 1.15
+        command, pictures = np.array(SPEED, np.float32), []
+        for _ in range(round(SETTLE / troop.dt)):
+            troop.step(command)
+        for _ in range(STILLS):
+            camera.view.lookat[:] = troop.middle() - (0, 0, 0.06)
+            troop.data.light_xpos[0] = troop.middle() + visual.LAMP
+            pictures.append(_jpeg(camera.picture(troop.data)))
+            for _ in range(BETWEEN):
+                troop.step(command)
+        camera.close()
+    except RenderError as error:
+        raise PlotError(str(error)) from None
+    finally:
+        troop.close()
+    return pictures
+
+
+def animation(policy: trained.Trained) -> str:
+    """The robot on its tour, as the data URL of a GIF.
+
+    Raises:
+        PlotError: no picture can be made on this machine, or a package is missing.
+    """
+    troop = Troop(policy, 1, "train", 0, 1.0)
+    width, height = SIZE
+    try:
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "walk.gif"
+            play.film(troop, path, play.Options(robots=1, seconds=SECONDS, width=width, height=height))
+            return "data:image/gif;base64," + base64.b64encode(path.read_bytes()).decode()
+    except (RenderError, ConfigError) as error:
+        raise PlotError(str(error)) from None
+    finally:
+        troop.close()
+
+
+def _jpeg(picture: np.ndarray) -> str:
+    file = io.BytesIO()
+    Image.fromarray(picture).save(file, "jpeg", quality=88)
+    return "data:image/jpeg;base64," + base64.b64encode(file.getvalue()).decode()
