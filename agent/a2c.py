@@ -15,7 +15,7 @@ import sys
 import time
 from collections import deque
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 
 import gymnasium
@@ -27,6 +27,7 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 import moolib
+from agent import interrupt
 from agent.metadata import symlink
 from agent.record import Column, LogError, TsvLog
 
@@ -178,8 +179,11 @@ def train(config: Config, log: TsvLog) -> None:
 
 def main(arguments: list[str]) -> int:
     """Reads the settings, trains, and logs; returns the exit status."""
-    if "--help" in arguments:
+    interrupt.raise_again()
+    if {"-h", "--help"} & set(arguments):
         print(__doc__)
+        print("Settings and their defaults:\n")
+        print("\n".join(f"    {field.name}={field.default}" for field in fields(Config)))
         return 0
     try:
         config = OmegaConf.to_object(OmegaConf.merge(Config, OmegaConf.from_cli(arguments)))

@@ -16,6 +16,7 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
+from agent import interrupt
 from agent.checkpoint import CheckpointError
 from agent.config import ConfigError
 from agent.rendering import RenderError
@@ -74,6 +75,7 @@ def command(
     Returns:
         The exit status: 0, or 2 after a wrong option, 1 after a checkpoint or file that cannot be used.
     """
+    interrupt.raise_again()
     if {"-h", "--help"} & set(arguments):
         print(usage)
         return 0

@@ -1,7 +1,14 @@
-"""Train: `python -m agent.experiment [key=value ...]`, one process for each peer.
+"""Train, one process for each peer.
 
-Without `connect=IP:PORT` a broker is embedded and the peer trains alone, though others may join it. The
-keys are explained in `conf/config.yaml`; the loop is in `agent.peer`.
+    python -m agent.experiment                                  # alone, until the robots walk
+    python -m agent.experiment env=go2_unitree algorithm=vtrace model=lstm
+    python -m agent.experiment env.randomization.push_interval=5 algorithm.optimizer.learning_rate=1e-3
+    python -m agent.experiment connect=IP:4431 group=go2        # one of several peers
+    python -m agent.experiment -m seed=1,2,3                    # three runs, one after the other
+    python -m agent.experiment --cfg job                        # prints every setting, trains nothing
+
+Without `connect=IP:PORT` a broker is embedded and the peer trains alone, though others may join it. Ctrl-C
+or SIGTERM saves a last checkpoint. The loop is in `agent.peer`.
 """
 
 from __future__ import annotations
@@ -18,6 +25,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 import moolib
+from agent import interrupt
 from agent.checkpoint import CheckpointError
 from agent.config import Config, ConfigError, from_omegaconf
 from agent.journal import published_run_here
@@ -131,7 +139,20 @@ def hydra_main(composed: DictConfig) -> None:
         stop(" ".join(str(error).split()), status=1 if not isinstance(error, ConfigError) else 2)
 
 
+def usage() -> str:
+    """The help: examples, and the keys as `conf/config.yaml` explains them."""
+    keys = (CONF / "config.yaml").read_text().split("\nhydra:")[0]
+    where = (
+        "The keys are those of conf/config.yaml, and below env., algorithm., model. those of conf/*/*.yaml:"
+    )
+    return f"{__doc__}\n{where}\n\n{keys}"
+
+
 def main() -> None:
+    interrupt.raise_again()
+    if {"-h", "--help"} & set(sys.argv):
+        print(usage())
+        return
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     overrides = [argument for argument in sys.argv[1:] if "=" in argument]
     if not {"-m", "--multirun"} & set(sys.argv):

@@ -25,6 +25,8 @@ from typing import Any
 import pint
 import yaml
 
+from agent import interrupt
+
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "scenario"
 EXAMPLES = {"training_time": "20 min", "policy_rate": "50 Hz"}
 
@@ -181,6 +183,7 @@ def _round(value: float) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """The calculator; the module's docstring has its usage. Returns the exit status."""
+    interrupt.raise_again()
     if {"-h", "--help"} & set(arguments):
         print(__doc__)
         return 0

@@ -45,6 +45,12 @@ MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have some hundred
 MAX_GROUP_NAME = 200  # characters
 MAX_IDENTITY = 1 << 18  # characters
 MAX_STATUS = 16  # accumulators of a member that are shown
+EXAMPLES = """\
+examples:
+  python -m moolib.broker                              # listens at 0.0.0.0:4431
+  python -m moolib.broker 127.0.0.1:0                  # this machine only, any free port
+  python -m moolib.broker --key-file key.txt           # peers need the same key
+  python -m moolib.broker --status IP:4431             # who is in which group; --json for programs"""
 STATUS_TIMEOUT = 5.0  # seconds that `--status` waits for the broker
 
 
@@ -192,7 +198,10 @@ def format_status(status: dict[str, Any]) -> str:
 def main(arguments: list[str] | None = None) -> None:
     """Serve until Ctrl-C or SIGTERM; with `--status`, ask a running broker instead."""
     parser = argparse.ArgumentParser(
-        prog="python -m moolib.broker", description="Serves the groups of all peers."
+        prog="python -m moolib.broker",
+        description="Tells the peers of each group who is in it; one broker serves any number of groups.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "address", nargs="?", default=DEFAULT_ADDRESS, help="where to listen (default: %(default)s)"

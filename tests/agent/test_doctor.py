@@ -1,0 +1,103 @@
+"""agent.doctor finds what is good and what is not, and says what to do."""
+
+import importlib.metadata
+import json
+import shutil
+import socket
+from types import SimpleNamespace
+
+import pytest
+from packaging.requirements import Requirement
+
+import moolib
+from agent import checks, doctor
+
+
+def test_here_everything_needed_is_good(capsys, tmp_path):
+    assert doctor.main(["--json", f"savedir={tmp_path}"]) == 0
+    findings = {finding["name"]: finding for finding in json.loads(capsys.readouterr().out)}
+    for name in ("python", "torch", "mujoco", "mjbatch", "packages", "physics", "directory", "disk"):
+        assert findings[name]["status"] == "good", findings[name]
+    assert findings["physics"]["text"].startswith("eight robots stand 3")  # cm
+    assert findings["mujoco"]["text"] == "3.14.0 (needs ==3.14.0)"
+    assert "broker" not in findings
+
+
+def test_something_bad_ends_with_status_1_and_is_named(capsys, monkeypatch):
+    bad = checks.Finding("torch", "bad", "1.0", "pip install torch")
+    monkeypatch.setattr(doctor, "examine", lambda options: iter([bad]))
+    assert doctor.main([]) == 1
+    assert capsys.readouterr().out == "bad   torch      1.0 → pip install torch\n\nto be repaired: torch\n"
+
+
+def test_versions_outside_the_tested_range(monkeypatch):
+    monkeypatch.setattr(importlib.metadata, "version", lambda name: "2.99")
+    found = {finding.name: finding for finding in checks.check_packages()}
+    assert found["torch"].status == "bad" and found["torch"].todo == "pip install 'torch<2.14,>=2.9'"
+    assert found["torch"].text.startswith("2.99, but ")
+
+
+def test_a_package_that_is_missing():
+    finding = checks._check_version(Requirement("herd-has-no-such-package>=2"))
+    assert (finding.status, finding.text) == ("bad", "is not installed (needs >=2)")
+    assert finding.todo == "pip install 'herd-has-no-such-package>=2'"
+
+
+def test_a_package_that_cannot_be_imported(monkeypatch):
+    def broken(name):
+        raise ImportError("libfoo.so:\n not found")
+
+    monkeypatch.setattr(checks.importlib, "import_module", broken)
+    finding = checks._check_version(Requirement("torch"))
+    assert finding.status == "bad" and finding.text.endswith("cannot be imported: libfoo.so: not found")
+
+
+def test_missing_extras_are_only_noted(monkeypatch):
+    monkeypatch.setattr(checks, "_check_version", lambda one: checks.Finding(one.name, "bad", "is missing"))
+    assert [(finding.name, finding.status) for finding in checks.check_extras()] == [
+        ("play", "note"), ("export", "note"), ("wandb", "note"),
+    ]  # fmt: skip
+
+
+def test_a_directory_that_cannot_be_written(tmp_path):
+    (finding,) = checks.check_directory(tmp_path / "missing")
+    assert finding.status == "bad" and "savedir=" in finding.todo
+
+
+@pytest.mark.parametrize(("free", "status"), [(0.05, "bad"), (0.5, "note"), (5, "good")])
+def test_disk_space(monkeypatch, tmp_path, free, status):
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: SimpleNamespace(free=free * 2**30))
+    writable, disk = checks.check_directory(tmp_path)
+    assert writable.status == "good" and disk.status == status and (disk.todo == "") == (status == "good")
+
+
+def test_a_port_that_is_taken():
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        (finding,) = checks.check_port(port)
+        assert finding.status == "note" and f"--status 127.0.0.1:{port}" in finding.todo
+    (finding,) = checks.check_port(port)
+    assert finding.status == "good"
+
+
+def test_the_broker_is_asked(monkeypatch):
+    broker = moolib.Broker()
+    address = broker.listen("127.0.0.1:0")
+    (finding,) = checks.check_broker(address, None)
+    assert finding.status == "good" and finding.text == f"answers at {address}; groups and members: none yet"
+    del broker
+    monkeypatch.setattr(checks, "BROKER_TIMEOUT", 0.3)
+    (finding,) = checks.check_broker("127.0.0.1:1", None)
+    assert finding.status == "bad" and "no answer at 127.0.0.1:1" in finding.text
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [
+        ("conect=1.2.3.4:5", "conect=1.2.3.4:5: unknown; known are connect, key_file, savedir, port, json"),
+        ("port=x", "argument --port: invalid int value: 'x'"),
+    ],
+)
+def test_mistakes_are_told_in_one_line(capsys, argument, message):
+    assert doctor.main([argument]) == 2
+    assert capsys.readouterr().err == f"agent.doctor: {message}\n"
