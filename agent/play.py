@@ -1,6 +1,6 @@
 """See a trained policy walk: on a web page, or in a film.
 
-    python -m agent.play                                  # the run that was started last; steer on the page
+    python -m agent.play                    # the run that was started last; steer with sliders or I K J L U O
     python -m agent.play checkpoint=PATH --video out.mp4
     python -m agent.play checkpoint=PATH --gif out.gif robots=5 seconds=8
 
@@ -12,10 +12,13 @@ video, gif  file to write instead of opening the page; needs no display, see bel
 seconds     s, length of the film; default: 12
 width, height   pixels of the film, even numbers; default: 640 and 360
 command     [vx,vy,yaw_rate] in m/s and rad/s, for all robots in the film; default: a tour
+meshes      false: primitive shapes even where Menagerie's meshes are there; drawn faster
 host, port  where the page is served; default: 127.0.0.1 and 8080
 
 The page needs the packages viser and mjviser, films need imageio-ffmpeg (`pip install 'herd[play]'`) and
 OpenGL: with a display, with OSMesa (`apt-get install libosmesa6`), or with EGL and a graphics card's driver.
+The robots look like MuJoCo Menagerie's Go2 where its files are, and are then drawn 8 times slower by OSMesa:
+`python -m mujoco_menagerie prefetch unitree_go2`.
 """
 
 from __future__ import annotations
@@ -64,6 +67,7 @@ class Options:
     width: Pixels = 640
     height: Annotated[int, Bounds(low=64, high=1080)] = 360
     command: tuple[float, float, float] | None = None
+    meshes: bool = True
     host: str = "127.0.0.1"
     port: Annotated[int, Bounds(low=0, high=65535)] = 8080
 
@@ -107,7 +111,7 @@ def run(options: Options) -> None:
     policy = trained.load(options.checkpoint)
     paths = [Path(path) for path in (options.video, options.gif) if path is not None]
     for path in paths:
-        troop = Troop(policy, options.robots, options.physics, options.seed, SPACING)
+        troop = Troop(policy, options.robots, options.physics, options.seed, SPACING, options.meshes)
         film(troop, path, options)
         troop.close()
         print(f"{path}: {options.seconds:g} s, {path.stat().st_size / 1e6:.1f} MB")
@@ -117,7 +121,15 @@ def run(options: Options) -> None:
             raise ConfigError(f"the page needs the packages {', '.join(missing)}: pip install 'herd[play]'")
         from agent import page
 
-        page.serve(policy, options.robots, options.physics, options.seed, options.host, options.port)
+        page.serve(
+            policy,
+            options.robots,
+            options.physics,
+            options.seed,
+            options.host,
+            options.port,
+            options.meshes,
+        )
 
 
 def main(argv: Sequence[str] | None = None) -> int:

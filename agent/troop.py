@@ -8,7 +8,7 @@ import numpy as np
 from agent.evaluate import task
 from agent.trained import Controller, Trained
 from envs import make_pool
-from envs.go2 import visual
+from envs.go2 import menagerie, visual
 
 FOREVER = 1e6  # s, an episode that ends by falls alone
 
@@ -22,13 +22,24 @@ class Troop:
         dt: Seconds per step.
     """
 
-    def __init__(self, policy: Trained, robots: int, physics: str, seed: int, spacing: float) -> None:
-        """Puts the robots in their places, `spacing` m apart."""
+    def __init__(
+        self, policy: Trained, robots: int, physics: str, seed: int, spacing: float, meshes: bool = True
+    ) -> None:
+        """Puts the robots in their places, `spacing` m apart.
+
+        Args:
+            policy: What drives them.
+            robots: How many.
+            physics: "train" or "menagerie".
+            seed: Of the robots.
+            spacing: m between their places.
+            meshes: Whether they look like Menagerie's Go2 where its files are there.
+        """
         env = task(policy.env, physics, episode=FOREVER)
         self.dt = env.control_dt
         self.pool = make_pool(env, robots, 1, seed)
         self.controller = Controller(policy.policy, robots)
-        self.model = visual.stage(robots)
+        self.model = visual.stage(robots, menagerie.load() if meshes else None)
         self.data = mujoco.MjData(self.model)
         self.velocity = np.zeros((robots, 3), np.float32)
         self._places, self._start = visual.grid(robots, spacing), np.ones(robots, bool)

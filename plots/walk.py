@@ -64,7 +64,7 @@ def stills(policy: trained.Trained) -> list[str]:
     Raises:
         PlotError: no picture can be made on this machine.
     """
-    troop = Troop(policy, 1, "train", 0, 1.0)
+    troop = Troop(policy, 1, "train", 0, 1.0, meshes=False)
     try:
         camera = Camera(troop.model, *STILL)
         camera.view.azimuth, camera.view.elevation, camera.view.distance = 200, -12, 1.15
@@ -91,7 +91,7 @@ def animation(policy: trained.Trained) -> str:
     Raises:
         PlotError: no picture can be made on this machine, or a package is missing.
     """
-    troop = Troop(policy, 1, "train", 0, 1.0)
+    troop = Troop(policy, 1, "train", 0, 1.0, meshes=False)
     width, height = SIZE
     try:
         with tempfile.TemporaryDirectory() as directory:

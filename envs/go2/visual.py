@@ -1,6 +1,7 @@
 """How the Go2 looks: shapes that touch nothing and weigh nothing, for pictures of one or several robots.
 
-The shapes are primitives in geometry group 2, placed by eye around the links of `envs.go2.model`, in m.
+The shapes are primitives in geometry group 2, placed by eye around the links of `envs.go2.model`, in m, or
+the meshes of `envs.go2.menagerie`.
 """
 
 from typing import Any
@@ -8,6 +9,7 @@ from typing import Any
 import mujoco
 import numpy as np
 
+from envs.go2.menagerie import Meshes
 from envs.go2.model import FOOT_RADIUS, FOOT_X, HIP_Y, LEGS, LINK, THIGH_Y, make_spec
 
 GROUP = 2  # MuJoCo's convention for visual geometry; collision geometry is in group 0
@@ -29,17 +31,26 @@ LAMP = (3.5, 0.5, 6.0)  # m, where the lamp is from the middle of the picture: b
 PICTURE_SIZE = (1920, 1080)  # pixels, the largest that can be rendered offscreen
 
 
-def stage(robots: int) -> mujoco.MjModel:
+def stage(robots: int, meshes: Meshes | None = None) -> mujoco.MjModel:
     """A floor with several robots, to be posed by writing `qpos` [robots * 19] and not to be stepped.
 
     Robot i has the bodies of the Go2 under the names `i/base`, `i/FL_hip`, ….
+
+    Args:
+        robots: How many.
+        meshes: Looks of the real robot instead of primitives.
     """
     scene = mujoco.MjSpec()
     scene.modelname = "stage"
     _add_surroundings(scene)
+    if meshes is not None:
+        meshes.add_to(scene)
     for i in range(robots):
-        robot = make_spec("fast")
-        add_visuals(robot, ACCENTS[i % len(ACCENTS)])
+        robot, accent = make_spec("fast"), ACCENTS[i % len(ACCENTS)]
+        if meshes is None:
+            add_visuals(robot, accent)
+        else:
+            _add_saddle(robot.body("base"), accent)
         for light in robot.lights:
             robot.delete(light)
         for key in robot.keys:
@@ -47,6 +58,8 @@ def stage(robots: int) -> mujoco.MjModel:
         for name in ("timestep", "iterations", "integrator", "solver"):  # it is not stepped: no conflict
             setattr(robot.option, name, getattr(scene.option, name))
         scene.worldbody.add_frame().attach_body(robot.body("base"), f"{i}/", "")
+        if meshes is not None:
+            meshes.dress(scene, f"{i}/", GROUP)
     return scene.compile()
 
 
@@ -104,6 +117,11 @@ def add_visuals(spec: mujoco.MjSpec, accent: tuple[float, ...] = ACCENTS[0]) -> 
     for name in LEGS:
         front, side = name[0] == "F", 1.0 if name[1] == "L" else -1.0
         _dress_leg(spec, name, 1.0 if front else -1.0, side, accent)
+
+
+def _add_saddle(base: mujoco.MjsBody, accent: tuple[float, ...]) -> None:
+    """A mark on the back by which one tells robots apart that look alike."""
+    _box(base, (-0.03, 0.0, 0.062), (0.06, 0.03, 0.005), accent)
 
 
 def _dress_base(base: mujoco.MjsBody, accent: tuple[float, ...]) -> None:

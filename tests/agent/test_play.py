@@ -1,6 +1,7 @@
 """Pictures, films and the web page; what needs OpenGL or an optional package is skipped without it."""
 
 import math
+import time
 
 import mujoco
 import numpy as np
@@ -12,6 +13,7 @@ from agent.rendering import Camera, Film, RenderError, backend
 from agent.troop import Troop
 from envs.go2 import model, visual
 from tests.agent import policies
+from tests.browser import opened
 
 
 @pytest.fixture(scope="module")
@@ -192,5 +194,34 @@ def test_the_page_steers_the_first_robot(monkeypatch):
         served.step()
         assert served.troop is not before
         assert math.isfinite(served.troop.data.qpos.sum())
+    finally:
+        served.close()
+
+
+def test_keys_steer_in_a_browser():
+    pytest.importorskip("mjviser", reason="needs the packages viser and mjviser (extra: play)")
+    from agent import page
+
+    served = page.Page(policies.trained(0.0), 2, "train", 0, "127.0.0.1", 0)
+    try:
+        with opened(served.address) as (browser, errors):
+            browser.get_by_text("Steer the blue robot").wait_for()
+            served.show()
+
+            def press(keys, expected):
+                for key in keys:
+                    browser.keyboard.press(key)
+                deadline = time.monotonic() + 20
+                while (values := [slider.value for slider in served.sliders]) != expected:
+                    assert time.monotonic() < deadline, (keys, values, expected)
+                    time.sleep(0.02)
+
+            press(["Space"], [0.0, 0.0, 0.0])
+            press("iiikjuooo", [0.2, -0.2, 0.1])
+            press("l" * 15, [0.2, -0.2, -1.0])  # not beyond the slider's end
+            press(["Space"], [0.0, 0.0, 0.0])
+            assert browser.get_by_text("Keys:").is_visible()
+            assert browser.locator("canvas").count() >= 1
+            assert errors == []
     finally:
         served.close()
