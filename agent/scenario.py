@@ -10,9 +10,11 @@ The calculator prints what follows from a run:
         training_time='20 min' policy_rate='50 Hz'
     python -m agent.scenario legged_gym steps=1e8
     python -m agent.scenario unitree_rl_gym training_time='2 hours'
+    python -m agent.scenario --from logs.tsv
 
 A first word without `=` names a published run of `conf/scenario/`; what follows it takes the place of its
-values. `steps=` asks how long that many policy steps take.
+values. `steps=` asks how long that many policy steps take. `--from` holds a run's log against the model: by
+default the model of the run as it was asked for, else that of the given settings, or of the published run.
 """
 
 import math
@@ -25,7 +27,9 @@ from typing import Any
 import pint
 import yaml
 
-from agent import interrupt
+from agent import interrupt, measured
+from agent.measured import significant
+from agent.record import LogError
 
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "scenario"
 EXAMPLES = {"training_time": "20 min", "policy_rate": "50 Hz"}
@@ -166,19 +170,16 @@ def describe(scenario: ParallelSimRunScenario, steps: float | None = None) -> st
         "policy rate": f"{scenario.policy_rate:~D}",
         "batch": f"{scenario.batch:,} policy steps per update",
         "samples": f"{scenario.samples:,} policy steps",
-        "throughput": f"{_round(scenario.throughput.magnitude)} policy steps/s "
+        "throughput": f"{significant(scenario.throughput.magnitude)} policy steps/s "
         "(a lower bound if the training time is an upper bound)",
-        "simulated experience": f"{_round(scenario.simulated_experience.magnitude)} days",
+        "simulated experience": f"{significant(scenario.simulated_experience.magnitude)} days",
     }
     if steps is not None:
-        lines[f"time for {_round(steps)} steps"] = f"{_round(scenario.time_for(steps).magnitude)} min"
+        lines[f"time for {significant(steps)} steps"] = (
+            f"{significant(scenario.time_for(steps).magnitude)} min"
+        )
     width = max(map(len, lines))
     return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
-
-
-def _round(value: float) -> str:
-    """Four significant digits, and all digits of the whole part."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -189,23 +190,29 @@ def main(arguments: Sequence[str]) -> int:
         return 0
     try:
         print(_calculate(arguments))
-    except ScenarioError as error:
+    except (ScenarioError, LogError) as error:
         print(f"agent.scenario: {error}", file=sys.stderr)
-        return 2
+        return 2 if isinstance(error, ScenarioError) else 1
     return 0
 
 
 def _calculate(arguments: Sequence[str]) -> str:
-    settings: dict[str, Any] = {}
-    if arguments and "=" not in arguments[0]:
-        settings, arguments = preset(arguments[0]), arguments[1:]
-    for argument in arguments:
-        name, equals, value = argument.partition("=")
+    words, published, given = list(arguments), {}, {}
+    if "--from" in words[:-1]:
+        at = words.index("--from")
+        words[at : at + 2] = [f"from={words[at + 1]}"]
+    if words and "=" not in words[0] and not words[0].startswith("-"):
+        published = preset(words.pop(0))
+    for word in words:
+        name, equals, value = word.partition("=")
         if not equals:
-            raise ScenarioError(f"{argument}: write settings as key=value")
-        settings[name] = value
-    steps = _steps(settings.pop("steps", None))
-    return describe(from_settings(settings), steps)
+            raise ScenarioError(f"{word}: write settings as key=value, and a log as --from logs.tsv")
+        given[name.removeprefix("--")] = value
+    steps, log = _steps(given.pop("steps", None)), given.pop("from", None)
+    if log is None:
+        return describe(from_settings(published | given), steps)
+    run = measured.read(Path(log))
+    return measured.compare(from_settings((published or run.as_asked_for()) | given), run, steps)
 
 
 def _steps(text: str | None) -> float | None:
