@@ -13,6 +13,7 @@ from agent.clock import Clock
 from agent.config import Config
 from agent.group_sums import GroupSums
 from agent.learner import Learner
+from agent.lessons import Lessons
 from agent.model import Memory, Policy
 from agent.rollout import Rollout
 from envs import EnvPool, StepResult
@@ -38,8 +39,9 @@ class Actors:
         self.config, self.pool, self.policy, self.sums, self.clock = config, pool, policy, sums, clock
         self.generator = generator
         device = torch.device(config.device)
-        self.rollout = Rollout.allocate(
-            config.unroll_length, config.sequences, pool.obs_dim, pool.action_dim, device
+        self.rollout, self._other = (
+            Rollout.allocate(config.unroll_length, config.sequences, pool.obs_dim, pool.action_dim, device)
+            for _ in range(2)
         )
         size = config.actor_batch_size
         self.batches = [slice(i * size, (i + 1) * size) for i in range(config.num_actor_batches)]
@@ -49,11 +51,15 @@ class Actors:
             self.rollout.obs[-1, rows] = torch.from_numpy(pool.reset(i))
         self.rollout.start[-1] = True
 
-    @torch.no_grad()
-    def collect(self, learner: Learner) -> Rollout:
-        """Steps every robot `unroll_length` times and returns the transitions (valid until the next call)."""
+    def collect(self, learner: Learner, lessons: Lessons) -> Rollout:
+        """Steps every robot `unroll_length` times, with lessons in between.
+
+        Returns:
+            The transitions, valid until the call after the next.
+        """
+        before, self.rollout, self._other = self.rollout, self._other, self.rollout
         rollout, steps = self.rollout, self.config.unroll_length
-        rollout.obs[0], rollout.start[0] = rollout.obs[-1], rollout.start[-1]
+        rollout.obs[0], rollout.start[0] = before.obs[-1], before.start[-1]
         rollout.memory = tuple(torch.cat(parts) for parts in zip(*self.memories, strict=True))
         for t in range(steps + 1):
             if t < steps:
@@ -65,9 +71,13 @@ class Actors:
                     with self.clock("acting"):
                         self._act(i, t)
                 learner.poll_while_acting()
-        self._add_moments(learner)
+            if t < steps:
+                lessons.keep_up((t + 1) / steps)
+        with torch.no_grad():
+            self._add_moments(learner)
         return rollout
 
+    @torch.no_grad()
     def _act(self, i: int, t: int) -> None:
         """Chooses the actions of batch `i` at step `t` and starts its physics."""
         rows, rollout = self.batches[i], self.rollout

@@ -28,6 +28,10 @@ class Clock:
             self._switch()
             self._running.pop()
 
+    def add(self, activity: str, seconds: float) -> None:
+        """Adds what another thread spent beside."""
+        self._seconds[activity] += seconds
+
     def shares(self) -> dict[str, float]:
         """The share of each activity of the time since the last call, each in [0, 1]."""
         self._switch()

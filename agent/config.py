@@ -108,6 +108,7 @@ class Config:
 
     actor_batch_size: Count
     num_actor_batches: Count
+    overlap: bool
     unroll_length: Count
     batch_size: Count
     virtual_batch_size: Count

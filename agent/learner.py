@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -96,6 +96,7 @@ class Learner:
     ) -> None:
         self.config, self.policy, self.group, self.sums, self.clock = config, policy, group, sums, clock
         self.give_up = give_up
+        self.before_update: Callable[[], None] = lambda: None  # called before the parameters change
         optimizer = config.algorithm.optimizer
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(
@@ -121,16 +122,23 @@ class Learner:
         if self.accumulator.wants_state():
             self.accumulator.set_state(self.state_dict())
         if self.accumulator.has_new_state():
+            self.before_update()
             self._take_over(self.accumulator.state())
         if self.accumulator.has_gradients():
+            self.before_update()
             with self.clock("learning"):
                 self._apply_update()
 
     def poll_while_acting(self) -> None:
         """As `poll`, and lets the others go on without a gradient of ours."""
         self.poll()
-        if len(self.group.members()) > 1 and self.accumulator.wants_gradients():
+        if not self.alone and self.accumulator.wants_gradients():
             self.accumulator.skip_gradients()
+
+    @property
+    def alone(self) -> bool:
+        """Whether the group has no other members."""
+        return len(self.group.members()) <= 1
 
     @property
     def finished(self) -> bool:
@@ -158,9 +166,10 @@ class Learner:
                 self.accumulator.wait(self.PATIENCE)
         return False
 
-    def contribute(self, loss: Tensor, sequences: int) -> None:
-        """Adds the gradient of `loss` and the pending sums to the group's next update."""
-        loss.backward()
+    def contribute(self, gradients: Sequence[Tensor], sequences: int) -> None:
+        """Adds gradients of the parameters and the pending sums to the group's next update."""
+        for parameter, gradient in zip(self.parameters, gradients, strict=True):
+            parameter.grad = gradient
         self.sums.attach()
         self.accumulator.reduce_gradients(sequences)
 

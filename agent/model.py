@@ -82,7 +82,7 @@ def _perceptron(sizes: Sequence[int], out: int | None, gain: float = 1.0) -> nn.
     """ELU layers with orthogonal weights (gain √2), then, if `out` is given, a linear one with `gain`."""
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
-        layers += [_orthogonal(nn.Linear(before, after), math.sqrt(2)), nn.ELU()]
+        layers += [_orthogonal(nn.Linear(before, after), math.sqrt(2)), nn.ReLU()]
     if out is not None:
         layers.append(_orthogonal(nn.Linear(sizes[-1], out), gain))
     return nn.Sequential(*layers)

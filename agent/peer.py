@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import moolib
-from agent import algorithms, checkpoint
+from agent import checkpoint
 from agent.actors import Actors
 from agent.clock import Clock
 from agent.columns import columns
@@ -25,11 +25,11 @@ from agent.config import Config, ConfigError
 from agent.group_sums import GroupSums
 from agent.journal import Journal, group_sums_sizes
 from agent.learner import Learner
+from agent.lessons import Lessons
 from agent.loss import make_loss
 from agent.metadata import symlink, write_metadata
 from agent.model import make_policy
 from agent.record import Logs, TsvLog, WandbLog
-from agent.rollout import Rollout
 from agent.status import Status
 from envs import make_pool
 
@@ -47,8 +47,7 @@ class Peer:
         self.checkpoint_path = self.savedir / "checkpoint.safetensors"
         seeds = self._seeds()
         torch.manual_seed(int(seeds[0]))
-        if config.learner_threads:
-            torch.set_num_threads(config.learner_threads)
+        torch.set_num_threads(1)  # for acting: more do not pay for batches of hundreds
         self.pool = make_pool(
             config.env,
             config.actor_batch_size,
@@ -63,8 +62,8 @@ class Peer:
         self.clock = Clock()
         sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
         self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
-        self.loss = make_loss(config, policy)
         self.generator = torch.Generator().manual_seed(int(seeds[2]))
+        self.lessons = Lessons(config, self.learner, make_loss(config, policy), self.clock, self.generator)
         self.actors = Actors(config, self.pool, policy, sums, self.clock, self.generator)
         self.wandb_id: str | None = None
         self.checkpoint_at = self.history_at = 0.0
@@ -203,9 +202,12 @@ class Peer:
     def round(self, learn: bool = True) -> None:
         """One rollout of all our robots, and what is learned from it."""
         began = time.monotonic()
-        rollout = self.actors.collect(self.learner)
+        rollout = self.actors.collect(self.learner, self.lessons)
+        self.lessons.finish()
         if learn:
-            self._learn(rollout)
+            self.lessons.begin(rollout)
+            if not self.config.overlap:
+                self.lessons.finish()
         self.learner.progress.seconds += time.monotonic() - began
 
     def join(self) -> bool:
@@ -230,22 +232,6 @@ class Peer:
                 said = True
         return True
 
-    def _learn(self, rollout: Rollout) -> None:
-        """Contributes the gradients of one rollout, minibatch by minibatch."""
-        with self.clock("learning"):
-            batch = algorithms.prepare(self.learner.policy, rollout, self.config.algorithm)
-            parts = algorithms.minibatches(
-                batch, self.config.batch_size, self.config.algorithm.epochs, self.generator
-            )
-        for minibatch in parts:
-            if not self.learner.wait_until_wanted():
-                return
-            with self.clock("learning"):
-                value, metrics = self.loss(minibatch)
-                self.learner.sums.add("metrics", metrics.cpu().numpy())
-                self.learner.contribute(value, self.config.batch_size)
-        self.learner.wait_until_wanted()  # our last contribution has become an update: act with it
-
     def _log(self) -> None:
         row = self.journal.row()
         self.logs.write(row)
@@ -254,6 +240,7 @@ class Peer:
     def close(self) -> None:
         """Leaves the group and closes files and threads."""
         self.logs.close()
+        self.lessons.close()
         self.pool.close()
 
 

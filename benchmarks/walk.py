@@ -22,7 +22,7 @@ from pathlib import Path
 from agent import trained
 from agent.evaluate import evaluate
 
-KEPT_EVERY = 20.0  # s of training between two checkpoints
+KEPT_EVERY = 10.0  # s of training between two checkpoints
 ROBOTS = 8  # for each command
 
 
