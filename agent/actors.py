@@ -134,8 +134,7 @@ class Actors:
         """Everything that `collect` depends on, between two rollouts."""
         return {
             "envs": [self.pool.state_dict(i) for i in range(len(self.batches))],
-            "obs": self.rollout.obs[-1].clone(),
-            "start": self.rollout.start[-1].clone(),
+            "rollout": self.rollout.state_dict(),
             "memories": [list(memory) for memory in self.memories],
             "generator": self.generator.get_state(),
             "sums": self.sums.state_dict(),
@@ -144,8 +143,7 @@ class Actors:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         for i, env_state in enumerate(state["envs"]):
             self.pool.load_state_dict(i, {k: np.asarray(v) for k, v in env_state.items()})
-        self.rollout.obs[-1] = state["obs"]
-        self.rollout.start[-1] = state["start"]
+        self.rollout.load_state_dict(state["rollout"])
         self.memories = [tuple(memory) for memory in state["memories"]]
         self.generator.set_state(state["generator"])
         self.sums.load_state_dict(state["sums"])

@@ -29,7 +29,7 @@ class Clock:
             self._running.pop()
 
     def add(self, activity: str, seconds: float) -> None:
-        """Adds what another thread spent beside."""
+        """Adds what another thread spent beside the activities of the main thread."""
         self._seconds[activity] += seconds
 
     def shares(self) -> dict[str, float]:

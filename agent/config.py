@@ -63,6 +63,7 @@ class AlgorithmConfig:
 class ModelConfig:
     name: Literal["mlp", "lstm"]
     hidden_sizes: tuple[Count, ...]
+    activation: Literal["relu", "elu"]
     initial_std: Positive
     mirror: bool
     normalize_observations: bool

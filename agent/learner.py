@@ -9,6 +9,7 @@ every peer.
 from __future__ import annotations
 
 import math
+import threading
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
@@ -96,7 +97,8 @@ class Learner:
     ) -> None:
         self.config, self.policy, self.group, self.sums, self.clock = config, policy, group, sums, clock
         self.give_up = give_up
-        self.before_update: Callable[[], None] = lambda: None  # called before the parameters change
+        self.parameters_in_use = threading.Lock()  # held while a gradient is computed: no update meanwhile
+        self.models_taken = 0  # how often the parameters were replaced by another peer's
         optimizer = config.algorithm.optimizer
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(
@@ -122,11 +124,9 @@ class Learner:
         if self.accumulator.wants_state():
             self.accumulator.set_state(self.state_dict())
         if self.accumulator.has_new_state():
-            self.before_update()
             self._take_over(self.accumulator.state())
         if self.accumulator.has_gradients():
-            self.before_update()
-            with self.clock("learning"):
+            with self.parameters_in_use, self.clock("learning"):
                 self._apply_update()
 
     def poll_while_acting(self) -> None:
@@ -145,6 +145,7 @@ class Learner:
         return self.progress.step >= self.config.total_steps
 
     def _take_over(self, state: dict[str, Any]) -> None:
+        self.models_taken += 1
         self.check_settings(state["settings"], f"the group {self.config.train_id}")
         self.load_state_dict(state)
 

@@ -1,15 +1,16 @@
 """Learning from one rollout while the next is collected.
 
-A thread computes the gradient of one minibatch after the other while the main thread acts. The main thread
-takes each gradient at a fixed step of the rollout, contributes it, and applies the update before it starts
-the next one, so the parameters never change under a gradient that is being computed. Alone, the order of
-everything is fixed: a run with the same seed repeats number for number.
+A thread computes the gradients of one minibatch after the other while the main thread acts. The main thread
+takes each of them at a fixed step of the rollout, contributes it, and starts the next one when it has become
+an update. Alone, the order of everything is fixed, so that a run with the same seed repeats number for
+number. With peers, an update may come while a gradient is being computed; it is applied right after that
+(`Learner.parameters_in_use`).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import torch
@@ -21,6 +22,7 @@ from agent.config import Config
 from agent.learner import Learner
 from agent.loss import LossFunction
 from agent.rollout import Minibatch, Rollout
+from agent.threads import learner_threads
 
 Gradient = tuple[tuple[Tensor, ...], Tensor]
 """The gradients of the parameters, in order, and `algorithms.METRICS`."""
@@ -30,7 +32,7 @@ class Lessons:
     """The minibatches of one rollout at a time, handed to the group as it wants them.
 
     Attributes:
-        rollout: What is being learned from; None when all of it has been.
+        generator: Orders the minibatches.
     """
 
     def __init__(
@@ -38,22 +40,21 @@ class Lessons:
     ) -> None:
         self.config, self.learner, self.loss, self.clock = config, learner, loss, clock
         self.generator = generator
-        self.rollout: Rollout | None = None
+        self._worker = ThreadPoolExecutor(1, "lessons", torch.set_num_threads, (learner_threads(config),))
+        self._total = config.algorithm.epochs * config.sequences // config.batch_size
+        self._left = 0
         self._minibatches: Iterator[Minibatch] = iter(())
-        self._done, self._total = 0, config.algorithm.epochs * config.sequences // config.batch_size
         self._gradient: Future[Gradient] | None = None
-        threads = config.learner_threads or default_threads()
-        self._worker = ThreadPoolExecutor(1, "lessons", torch.set_num_threads, (threads,))
-        learner.before_update = self.wait
+        self._model_of_gradient = 0  # learner.models_taken when it was started
 
     def begin(self, rollout: Rollout) -> None:
         """Takes up a rollout, which must stay as it is until the lessons are over."""
-        self.rollout, self._done = rollout, 0
-        self._start()
+        self._left = self._total
+        self._start(lambda: self._first_gradient(rollout))
 
     def keep_up(self, share: float) -> None:
-        """Contributes until `share` (0 to 1) of the minibatches are done, if the group wants them now."""
-        while self.rollout is not None and self._done < round(share * self._total):
+        """Contributes until `share` (0 to 1) of the minibatches are done, as far as the group wants them now."""
+        while self._left > round((1 - share) * self._total):
             self.learner.poll()
             if not self.learner.accumulator.wants_gradients():
                 return
@@ -61,53 +62,50 @@ class Lessons:
 
     def finish(self) -> None:
         """Learns the rest, waiting for the group where that is needed; gives up when the learner does."""
-        while self.rollout is not None and self.learner.wait_until_wanted():
+        while self._left and self.learner.wait_until_wanted():
             self._contribute()
+        self._left = 0
         self.learner.wait_until_wanted()  # our last contribution has become an update
 
-    def wait(self) -> None:
-        """Waits until no gradient is being computed."""
-        if self._gradient is not None:
-            with self.clock("waiting"):
-                self._gradient.result()
-
     def close(self) -> None:
+        """Waits for a gradient in flight and ends the thread."""
         self._worker.shutdown()
 
     def _contribute(self) -> None:
-        """Contributes the gradient that was started, and starts the next one, if there is one."""
+        """Contributes the gradient in flight and starts the next one, if there is one."""
         assert self._gradient is not None
-        self.wait()
-        gradients, metrics = self._gradient.result()
-        self._gradient = None
-        self.learner.sums.add("metrics", metrics.cpu().numpy())
-        self.learner.contribute(gradients, self.config.batch_size)
-        self._done += 1
+        with self.clock("waiting"):
+            error = self._gradient.exception()
+        if self._model_of_gradient == self.learner.models_taken:
+            gradients, metrics = self._gradient.result()
+            self.learner.sums.add("metrics", metrics.cpu().numpy())
+            self.learner.contribute(gradients, self.config.batch_size)
+        elif error is not None and not isinstance(error, RuntimeError):
+            raise error  # it has nothing to do with the parameters that changed meanwhile
+        self._left -= 1
         if self.learner.alone:
             self.learner.wait_until_wanted()
-        if self._done < self._total:
-            self._start()
-        else:
-            self.rollout = None
+        if self._left:
+            self._start(self._next_gradient)
 
-    def _start(self) -> None:
-        self._gradient = self._worker.submit(self._next_gradient)
+    def _start(self, compute: Callable[[], Gradient]) -> None:
+        self._model_of_gradient = self.learner.models_taken
+        self._gradient = self._worker.submit(compute)
+
+    def _first_gradient(self, rollout: Rollout) -> Gradient:
+        began, config = time.perf_counter(), self.config.algorithm
+        with self.learner.parameters_in_use:
+            batch = algorithms.prepare(self.learner.policy, rollout, config)
+        self._minibatches = algorithms.minibatches(
+            batch, self.config.batch_size, config.epochs, self.generator
+        )
+        self.clock.add("learning", time.perf_counter() - began)
+        return self._next_gradient()
 
     def _next_gradient(self) -> Gradient:
-        began = time.perf_counter()
-        if self._done == 0:
-            assert self.rollout is not None
-            config = self.config.algorithm
-            batch = algorithms.prepare(self.learner.policy, self.rollout, config)
-            self._minibatches = algorithms.minibatches(
-                batch, self.config.batch_size, config.epochs, self.generator
-            )
-        value, metrics = self.loss(next(self._minibatches))
-        gradients = torch.autograd.grad(value, self.learner.parameters, materialize_grads=True)
+        began, minibatch = time.perf_counter(), next(self._minibatches)
+        with self.learner.parameters_in_use:
+            value, metrics = self.loss(minibatch)
+            gradients = torch.autograd.grad(value, self.learner.parameters, materialize_grads=True)
         self.clock.add("learning", time.perf_counter() - began)
         return gradients, metrics
-
-
-def default_threads() -> int:
-    """Torch threads for gradients: more than four do not pay for small models, and the robots want cores."""
-    return max(1, min(4, torch.get_num_threads() // 2))

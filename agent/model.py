@@ -27,6 +27,8 @@ from envs.go2.symmetry import Mirror
 
 Memory = tuple[Tensor, ...]
 
+ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "elu": nn.ELU}
+
 
 class Normalizer(nn.Module):
     """Observations to mean 0 and variance 1, by moments that all peers of a group agree on.
@@ -78,11 +80,13 @@ class Normalizer(nn.Module):
             self.inverse_std.copy_((variance + 1e-4).rsqrt())  # 1e-4: a constant observation stays finite
 
 
-def _perceptron(sizes: Sequence[int], out: int | None, gain: float = 1.0) -> nn.Sequential:
-    """ELU layers with orthogonal weights (gain √2), then, if `out` is given, a linear one with `gain`."""
+def _perceptron(
+    sizes: Sequence[int], activation: type[nn.Module], out: int | None = None, gain: float = 1.0
+) -> nn.Sequential:
+    """Layers with orthogonal weights (gain √2), then, if `out` is given, a linear one with `gain`."""
     layers: list[nn.Module] = []
     for before, after in pairwise(sizes):
-        layers += [_orthogonal(nn.Linear(before, after), math.sqrt(2)), nn.ReLU()]
+        layers += [_orthogonal(nn.Linear(before, after), math.sqrt(2)), activation()]
     if out is not None:
         layers.append(_orthogonal(nn.Linear(sizes[-1], out), gain))
     return nn.Sequential(*layers)
@@ -129,8 +133,9 @@ class PerceptronPolicy(Policy):
     def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig, mirror: Mirror | None) -> None:
         super().__init__(obs_dim, action_dim, config)
         sizes = [obs_dim, *config.hidden_sizes]
-        self.actor = _perceptron(sizes, action_dim, gain=0.01)
-        self.critic = _perceptron(sizes, 1)
+        activation = ACTIVATIONS[config.activation]
+        self.actor = _perceptron(sizes, activation, action_dim, gain=0.01)
+        self.critic = _perceptron(sizes, activation, 1)
         self.mirror = config.mirror and mirror is not None
         if self.mirror:
             for name in ("obs_index", "obs_sign", "action_index", "action_sign"):
@@ -162,10 +167,11 @@ class RecurrentPolicy(Policy):
     def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig) -> None:
         super().__init__(obs_dim, action_dim, config)
         *encoder, hidden = config.hidden_sizes
-        self.encoder = _perceptron([obs_dim, *encoder], None)
+        activation = ACTIVATIONS[config.activation]
+        self.encoder = _perceptron([obs_dim, *encoder], activation)
         self.core = nn.LSTMCell(([obs_dim, *encoder])[-1], hidden)
-        self.actor = _perceptron([hidden], action_dim, gain=0.01)
-        self.critic = _perceptron([hidden], 1)
+        self.actor = _perceptron([hidden], activation, action_dim, gain=0.01)
+        self.critic = _perceptron([hidden], activation, 1)
 
     def initial_memory(self, batch_size: int) -> Memory:
         zeros = torch.zeros(batch_size, self.core.hidden_size, device=self.log_std.device)

@@ -1,8 +1,8 @@
 """One peer of a training run: its robots, its replica of the model, its files, and the loop over them.
 
-The loop is: act for one rollout, turn it into minibatches, contribute the gradient of each to the group.
-The group's updates are applied whenever they arrive, also while acting (`Learner.poll`). A peer leaves only
-between two rollouts, so that what it writes when it stops is all that it needs to go on.
+The loop is: act for one rollout, and meanwhile contribute the gradients of the one before, minibatch by
+minibatch (`Lessons`). The group's updates are applied whenever they arrive (`Learner.poll`). A peer leaves
+only between two rollouts, so that what it writes when it stops is all that it needs to go on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import moolib
-from agent import checkpoint
+from agent import checkpoint, threads
 from agent.actors import Actors
 from agent.clock import Clock
 from agent.columns import columns
@@ -30,6 +30,7 @@ from agent.loss import make_loss
 from agent.metadata import symlink, write_metadata
 from agent.model import make_policy
 from agent.record import Logs, TsvLog, WandbLog
+from agent.rollout import Rollout
 from agent.status import Status
 from envs import make_pool
 
@@ -47,13 +48,13 @@ class Peer:
         self.checkpoint_path = self.savedir / "checkpoint.safetensors"
         seeds = self._seeds()
         torch.manual_seed(int(seeds[0]))
-        torch.set_num_threads(1)  # for acting: more do not pay for batches of hundreds
+        torch.set_num_threads(threads.ACTING)
         self.pool = make_pool(
             config.env,
             config.actor_batch_size,
             config.num_actor_batches,
             seed=int(seeds[1]),
-            num_threads=config.physics_threads,
+            num_threads=threads.physics_threads(config),
         )
         policy = make_policy(config.model, self.pool.obs_dim, self.pool.action_dim, self.pool.mirror)
         policy.to(config.device)
@@ -62,9 +63,10 @@ class Peer:
         self.clock = Clock()
         sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
         self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
-        self.generator = torch.Generator().manual_seed(int(seeds[2]))
-        self.lessons = Lessons(config, self.learner, make_loss(config, policy), self.clock, self.generator)
-        self.actors = Actors(config, self.pool, policy, sums, self.clock, self.generator)
+        acting, learning = (torch.Generator().manual_seed(int(seed)) for seed in seeds[2:])
+        self.lessons = Lessons(config, self.learner, make_loss(config, policy), self.clock, learning)
+        self.actors = Actors(config, self.pool, policy, sums, self.clock, acting)
+        self.pending: Rollout | None = None  # collected, not yet learned from
         self.wandb_id: str | None = None
         self.checkpoint_at = self.history_at = 0.0
         self._resume()
@@ -79,11 +81,11 @@ class Peer:
         return self.stop_requested is not None and time.monotonic() - self.stop_requested > STOP_PATIENCE
 
     def _seeds(self) -> np.ndarray:
-        """Seeds of model, robots and actions; in a group by the peer's name too: no two act alike."""
+        """Seeds of model, robots, actions and minibatches; in a group by the peer's name too: no two act alike."""
         entropy = [self.config.seed]
         if self.config.connect is not None:
             entropy.append(zlib.crc32(self.config.local_name.encode()))
-        return np.random.SeedSequence(entropy).generate_state(3)
+        return np.random.SeedSequence(entropy).generate_state(4)
 
     # ------------------------------------------------------------------ files
 
@@ -125,6 +127,8 @@ class Peer:
             self.wandb_id = ours["wandb_id"]
             if ours["actors"] is not None and ours["robots"] == self._robots():
                 self.actors.load_state_dict(ours["actors"])
+                self.lessons.generator.set_state(ours["minibatches"])
+                self.pending = self.actors.rollout if ours["pending"] else None
         self.checkpoint_at = self.history_at = self.learner.progress.seconds
         self.status.say(f"resuming from {self.checkpoint_path} at step {self.learner.progress.step:,}")
 
@@ -147,6 +151,8 @@ class Peer:
                     "wandb_id": self.wandb_id,
                     "robots": self._robots(),
                     "actors": self.actors.state_dict(),
+                    "minibatches": self.lessons.generator.get_state(),
+                    "pending": self.pending is not None,
                 },
             },
         )
@@ -200,14 +206,19 @@ class Peer:
             self.save()
 
     def round(self, learn: bool = True) -> None:
-        """One rollout of all our robots, and what is learned from it."""
+        """One rollout of all our robots, and what is learned from the one before.
+
+        Args:
+            learn: Whether something shall be learned from this one.
+        """
         began = time.monotonic()
+        if self.pending:
+            self.lessons.begin(self.pending)
+        if not self.config.overlap:
+            self.lessons.finish()
         rollout = self.actors.collect(self.learner, self.lessons)
         self.lessons.finish()
-        if learn:
-            self.lessons.begin(rollout)
-            if not self.config.overlap:
-                self.lessons.finish()
+        self.pending = rollout if learn else None
         self.learner.progress.seconds += time.monotonic() - began
 
     def join(self) -> bool:

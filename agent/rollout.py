@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -50,6 +52,18 @@ class Rollout:
             final_obs=zeros(steps, robots, obs_dim),
             version=zeros(steps, dtype=torch.int64),
         )
+
+
+    def state_dict(self) -> dict[str, Any]:
+        """The rollout's tensors, copied."""
+        tensors = {f.name: getattr(self, f.name).clone() for f in fields(self) if f.name != "memory"}
+        return tensors | {"memory": [part.clone() for part in self.memory]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            if name != "memory":
+                getattr(self, name).copy_(value)
+        self.memory = tuple(state["memory"])
 
 
 @dataclass

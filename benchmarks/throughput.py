@@ -41,7 +41,7 @@ class Physics:
     def __init__(self, peer: Peer) -> None:
         self.peer, config = peer, peer.config
         self.saved = [peer.pool.state_dict(i) for i in range(config.num_actor_batches)]
-        self.simulations = bare_simulations(config.env, self.saved, config.physics_threads)
+        self.simulations = bare_simulations(config.env, self.saved, threads=0)
         self.controls = [simulation.batch.bind("ctrl") for simulation in self.simulations]
 
     def remember(self) -> None:
@@ -74,6 +74,7 @@ def turn(peer: Peer, physics: Physics, rollouts: int) -> tuple[float, float, flo
         peer.round()
         spent[2] += time.perf_counter() - began
         spent[0] += physics.seconds()
+    peer.round(learn=False)  # learns what is pending
     began = time.perf_counter()
     for _ in range(rollouts):
         peer.round(learn=False)

@@ -12,7 +12,7 @@ OBS, ACTIONS = 5, 3
 
 
 def config(name, mirror=False):
-    return ModelConfig(name, [16, 8], 0.5, mirror, True, 20)
+    return ModelConfig(name, [16, 8], "elu", 0.5, mirror, True, 20)
 
 
 @pytest.fixture(params=["mlp", "lstm"])
