@@ -53,7 +53,7 @@ class Lessons:
         self._start(lambda: self._first_gradient(rollout))
 
     def keep_up(self, share: float) -> None:
-        """Contributes until `share` (0 to 1) of the minibatches are done, as far as the group wants them now."""
+        """Contributes until `share` (0 to 1) of the minibatches are done, as far as the group wants them."""
         while self._left > round((1 - share) * self._total):
             self.learner.poll()
             if not self.learner.accumulator.wants_gradients():

@@ -18,14 +18,18 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from agent.config import ModelConfig
+from agent.symmetric import Lift, Project, Reflection
 from envs.go2.symmetry import Mirror
 
 Memory = tuple[Tensor, ...]
+
+Layer = TypeVar("Layer", nn.Linear, Lift, Project)
 
 ACTIVATIONS: dict[str, type[nn.Module]] = {"relu": nn.ReLU, "elu": nn.ELU}
 
@@ -34,7 +38,8 @@ class Normalizer(nn.Module):
     """Observations to mean 0 and variance 1, by moments that all peers of a group agree on.
 
     `add` takes in sums over the group's observations, `fold` puts them into use. Both happen at the same
-    update on every peer, with what the group has reduced, so the replicas stay equal.
+    update on every peer, with what the group has reduced, so the replicas stay equal. With a mirror, each
+    observation counts as itself and its mirror image, so that normalising commutes with the reflection.
     """
 
     count: Tensor
@@ -45,8 +50,9 @@ class Normalizer(nn.Module):
 
     MAX_DEVIATIONS = 10.0  # normalised observations are clipped here, as in CleanRL
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, mirror: Reflection | None = None) -> None:
         super().__init__()
+        self.mirror = mirror or Reflection.identity(size)
         self.register_buffer("count", torch.zeros((), dtype=torch.float64))
         self.register_buffer("sum", torch.zeros(size, dtype=torch.float64))
         self.register_buffer("square_sum", torch.zeros(size, dtype=torch.float64))
@@ -74,8 +80,10 @@ class Normalizer(nn.Module):
     def fold(self) -> None:
         """Takes the moments added so far into use."""
         if self.count > 0:
-            mean = self.sum / self.count
-            variance = (self.square_sum / self.count - mean.square()).clamp(min=0)
+            index, sign = self.mirror.index, self.mirror.sign
+            mean = 0.5 * (self.sum + self.sum[index] * sign) / self.count
+            square = 0.5 * (self.square_sum + self.square_sum[index]) / self.count
+            variance = (square - mean.square()).clamp(min=0)
             self.mean.copy_(mean)
             self.inverse_std.copy_((variance + 1e-4).rsqrt())  # 1e-4: a constant observation stays finite
 
@@ -92,7 +100,18 @@ def _perceptron(
     return nn.Sequential(*layers)
 
 
-def _orthogonal(layer: nn.Linear, gain: float) -> nn.Linear:
+def _symmetric_perceptron(
+    before: Reflection, widths: Sequence[int], activation: type[nn.Module], after: Reflection, gain: float
+) -> nn.Sequential:
+    """As `_perceptron`, of layers that commute with the reflections."""
+    layers: list[nn.Module] = []
+    for width in widths:
+        layers += [_orthogonal(Lift(before, width), math.sqrt(2)), activation()]
+        before = Reflection.of_pairs(width)
+    return nn.Sequential(*layers, _orthogonal(Project(before, after), gain))
+
+
+def _orthogonal(layer: Layer, gain: float) -> Layer:
     nn.init.orthogonal_(layer.weight, gain)
     nn.init.zeros_(layer.bias)
     return layer
@@ -123,42 +142,33 @@ class Policy(nn.Module):
 
 
 class PerceptronPolicy(Policy):
-    """Separate actor and critic; the actor may be averaged with its mirror image, so that no gait limps."""
-
-    obs_index: Tensor
-    obs_sign: Tensor
-    action_index: Tensor
-    action_sign: Tensor
+    """Separate actor and critic. With a mirror, no gait limps: what is learned on one side holds on both."""
 
     def __init__(self, obs_dim: int, action_dim: int, config: ModelConfig, mirror: Mirror | None) -> None:
         super().__init__(obs_dim, action_dim, config)
-        sizes = [obs_dim, *config.hidden_sizes]
-        activation = ACTIVATIONS[config.activation]
-        self.actor = _perceptron(sizes, activation, action_dim, gain=0.01)
-        self.critic = _perceptron(sizes, activation, 1)
-        self.mirror = config.mirror and mirror is not None
-        if self.mirror:
-            for name in ("obs_index", "obs_sign", "action_index", "action_sign"):
-                self.register_buffer(name, torch.as_tensor(getattr(mirror, name)), persistent=False)
+        activation, widths = ACTIVATIONS[config.activation], config.hidden_sizes
+        if config.mirror and mirror is not None:
+            obs = Reflection(torch.as_tensor(mirror.obs_index), torch.as_tensor(mirror.obs_sign))
+            action = Reflection(torch.as_tensor(mirror.action_index), torch.as_tensor(mirror.action_sign))
+            self.normalizer = Normalizer(obs_dim, obs)
+            self.actor = _symmetric_perceptron(obs, widths, activation, action, gain=0.01)
+            self.critic = _symmetric_perceptron(obs, widths, activation, Reflection.identity(1), gain=1.0)
+        else:
+            self.actor = _perceptron([obs_dim, *widths], activation, action_dim, gain=0.01)
+            self.critic = _perceptron([obs_dim, *widths], activation, 1)
 
     def act(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
-        return self._mean(obs), memory
+        return self.actor(self.normalizer(obs)), memory
 
     def unroll(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Tensor]:
-        return self._mean(obs), self.value(obs, memory)
+        normal = self.normalizer(obs)
+        return self.actor(normal), self.critic(normal).squeeze(-1)
 
     def values(self, obs: Tensor, start: Tensor, memory: Memory) -> tuple[Tensor, Memory]:
         return self.value(obs, memory), memory
 
     def value(self, obs: Tensor, memory: Memory) -> Tensor:
         return self.critic(self.normalizer(obs)).squeeze(-1)
-
-    def _mean(self, obs: Tensor) -> Tensor:
-        if not self.mirror:
-            return self.actor(self.normalizer(obs))
-        mirrored = obs[..., self.obs_index] * self.obs_sign
-        here, there = self.actor(self.normalizer(torch.stack([obs, mirrored])))
-        return 0.5 * (here + there[..., self.action_index] * self.action_sign)
 
 
 class RecurrentPolicy(Policy):

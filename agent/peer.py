@@ -81,7 +81,7 @@ class Peer:
         return self.stop_requested is not None and time.monotonic() - self.stop_requested > STOP_PATIENCE
 
     def _seeds(self) -> np.ndarray:
-        """Seeds of model, robots, actions and minibatches; in a group by the peer's name too: no two act alike."""
+        """Seeds of model, robots, actions and minibatches; in a group by the peer's name too."""
         entropy = [self.config.seed]
         if self.config.connect is not None:
             entropy.append(zlib.crc32(self.config.local_name.encode()))

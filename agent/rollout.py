@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-
 from typing import Any
 
 import torch
@@ -52,7 +51,6 @@ class Rollout:
             final_obs=zeros(steps, robots, obs_dim),
             version=zeros(steps, dtype=torch.int64),
         )
-
 
     def state_dict(self) -> dict[str, Any]:
         """The rollout's tensors, copied."""

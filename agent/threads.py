@@ -26,5 +26,5 @@ def physics_threads(config: Config) -> int:
 
 
 def learner_threads(config: Config) -> int:
-    """Torch threads for gradients: as configured, or half of the cores, which the robots leave idle at times."""
+    """Torch threads for gradients: as configured, or half of the cores; the robots leave some time there."""
     return config.learner_threads or max(1, min(MOST_LEARNING, cores() // 2))
