@@ -83,7 +83,7 @@ class Accumulator:
         self._new_state: list[Any] = []  # at most one
         description = describe(self._parameters, self._buffers, weighted)
         self._group._identify(name, description, weak(self._status))
-        self._group._subscribe(weak(self._exchange.wake))
+        self._group._subscribe(weak(self._exchange.tell_all))
         self._stop = weakref.finalize(self, self._reducer.stop)
 
     def connect(self, address: str) -> None:
@@ -111,7 +111,7 @@ class Accumulator:
             return
         if not self._reducer.started():
             self._reducer.start()
-        with exchange.changed:
+        with exchange.lock:
             if exchange.error:
                 raise exchange.error
             self._events = exchange.events
@@ -140,8 +140,7 @@ class Accumulator:
     def wait(self, timeout: float) -> None:
         """Block, without the GIL, until something happened since the last `update()`, at most `timeout` s."""
         exchange = self._exchange
-        with exchange.changed:
-            exchange.changed.wait_for(lambda: exchange.events != self._events, timeout)
+        exchange.program.wait_for(lambda: exchange.events != self._events, timeout)
 
     def connected(self) -> bool:
         """Whether we are a member and have the group's model (or lead)."""
@@ -174,9 +173,9 @@ class Accumulator:
         if not self.wants_state():
             raise RpcError("set_state: nobody wants the state; ask wants_state() first")
         package = handover.pack([self._parameters, self._buffers, state])
-        with self._exchange.changed:
+        with self._exchange.lock:
             self._exchange.package = package
-        self._exchange.wake()
+        self._exchange.control.ring()
 
     def has_new_state(self) -> bool:
         """Whether the leader's model was loaded and `state()` not yet asked for."""
@@ -266,7 +265,7 @@ class Accumulator:
 
     def set_model_version(self, version: int) -> None:
         """Say so of a model that comes from elsewhere, such as a checkpoint: the greatest version leads."""
-        with self._exchange.changed:
+        with self._exchange.lock:
             self._exchange.version += int(version) - self._version
         self._version = int(version)
 

@@ -92,9 +92,9 @@ class Rounds:
             self._layout.give_back(flat)
         if counts.num_idle == self._link.size:
             self._idle = False  # all wait again, rather than count in circles
-        with self._exchange.changed:
+        with self._exchange.lock:
             self._exchange.busy = 0
-        self._exchange.wake()
+        self._exchange.tell_program()
 
     def _add_contribution(self) -> None:
         """Wait for the program's next contribution and add it to ours."""
@@ -107,7 +107,7 @@ class Rounds:
             self._mine.num_skipped += 1
             return
         self._idle = False
-        with exchange.changed:
+        with exchange.lock:
             given = self._last = exchange.inbox.popleft()
             exchange.busy += 1
             late = exchange.version - given.version >= exchange.parallel_gradients
@@ -152,7 +152,7 @@ class Rounds:
         self._needed = (self._counted, self._needed[0])
         self._counted = 0
         exchange = self._exchange
-        with exchange.changed:
+        with exchange.lock:
             exchange.version += 1
             self.forget()
             if exchange.lineage:
@@ -180,7 +180,7 @@ class Rounds:
             last.buffers = None
         else:
             buffers = handover.unpack(package)
-            with self._exchange.changed:
+            with self._exchange.lock:
                 self._exchange.buffers = buffers
 
     def _leads(self) -> bool:
