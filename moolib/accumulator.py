@@ -71,7 +71,7 @@ class Accumulator:
         self._parameters, self._buffers = list(parameters), list(buffers)
         self._weighted = weighted
         self._layout = Layout(self._parameters)
-        self._reducer = Reducer(self._group, name, self._layout)
+        self._reducer = Reducer(self._group, name, self._layout, weighted)
         self._exchange = self._reducer.exchange
         self._events = -1  # of the exchange, as of the last update()
         self._connected = False
@@ -133,9 +133,7 @@ class Accumulator:
             _load(self._buffers, buffers)
         if result:
             self._counts, self._has_gradients = result.counts, True
-            divisor = result.counts.batch_size if self._weighted else result.counts.num_gradients
-            self._layout.write(result.flat, divisor)
-            self._layout.give_back(result.flat)
+            self._layout.write(result.flat)
 
     def wait(self, timeout: float) -> None:
         """Block, without the GIL, until something happened since the last `update()`, at most `timeout` s."""
@@ -208,9 +206,9 @@ class Accumulator:
         self._check_wanted("reduce_gradients")
         if not 1 <= batch_size <= MAX_BATCH_SIZE:
             raise ValueError(f"reduce_gradients: batch_size must be 1 to {MAX_BATCH_SIZE}, not {batch_size}")
-        flat = self._layout.take()
-        self._layout.read(flat, float(batch_size) if self._weighted else 1.0)
+        flat = self._layout.read(float(batch_size) if self._weighted else 1.0)
         self._contribute(flat, int(batch_size))
+        self._layout.zero()
 
     def skip_gradients(self) -> None:
         """Let the others go on without a contribution of ours; the gradients are left alone.

@@ -1,7 +1,7 @@
 """What an accumulator's training thread (`Accumulator`) and control thread (`Reducer`) give each other.
 
-Each of the two waits at a `Bell` of its own. A `threading.Condition` would do, but each hand-over costs it three
-sleeps instead of one, a fifth of the time of a step of a small model.
+Each of the two waits at a `Bell` of its own. A `threading.Condition` would do, but a hand-over costs it three
+sleeps instead of one, together a fifth of the time of a step of a small model.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Bell:
             self._silent.release()
 
     def wait_for(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
-        """Wait, at most `timeout` seconds, until `condition()`, which is asked again at each ring; its value."""
+        """Wait until `condition()`, asked again at each ring, at most `timeout` seconds; its value."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while not condition():
             left = -1 if deadline is None else deadline - time.monotonic()
@@ -59,7 +59,7 @@ class Contribution:
 class Result:
     """One finished step."""
 
-    flat: Flat  # the sum of the gradients
+    flat: Flat  # the mean of the gradients
     counts: Counts
 
 

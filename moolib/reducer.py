@@ -29,10 +29,10 @@ STOP_TIMEOUT = 2.0  # seconds to wait for the thread to end; it looks every 10 m
 class Reducer:
     """Runs the protocol of one accumulator on a thread of its own."""
 
-    def __init__(self, group: Group, name: str, layout: Layout) -> None:
+    def __init__(self, group: Group, name: str, layout: Layout, weighted: bool) -> None:
         self.exchange = Exchange()
         self._group, self._name = group, name
-        self._rounds = Rounds(name, self.exchange, layout, self._wait)
+        self._rounds = Rounds(name, self.exchange, layout, weighted, self._wait)
         self._epoch: Epoch | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name=f"moolib-{name}", daemon=True)
