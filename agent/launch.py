@@ -1,19 +1,20 @@
-"""Start many peers on a Slurm cluster: `python -m agent.launch connect=IP:PORT peers=16 [key=value ...]`.
+"""Start many peers on a Slurm cluster.
 
-Writes a Slurm script, a job array with one task for each peer, and submits it; `--dry` prints it instead.
-First it asks whether the broker answers, as seen from here. Options:
+    python -m agent.launch connect=10.0.0.1:4431 peers=16 settings="group=go2 env=go2"
+    python -m agent.launch connect=10.0.0.1:4431 peers=16 cpus=8 time=4:00:00 --dry     # print the script
 
-    connect=IP:PORT       the broker, at an address that the nodes can reach
-    peers=4               tasks of the array
-    settings="..."        for agent.experiment, such as settings="group=go2 env=go2"
-    cpus=4                cores of each peer; its physics and its learner have so many threads
-    memory=4G             of each peer
-    time=24:00:00         after which Slurm ends a peer; it is told a minute before, and leaves
-    partition=NAME        of the cluster
-    name=herd             of the job, and NAME.sbatch is the script
-    dry=true              print the script, submit nothing
+connect     the broker, as IP:PORT that the nodes can reach; it must answer now
+peers       tasks of the job array, one for each peer; default: 4
+settings    for agent.experiment, in quotes
+cpus        cores of each peer; its physics and its learner have so many threads; default: 4
+memory      of each peer; default: 4G
+time        after which Slurm ends a peer; a minute before, it is told to leave; default: 24:00:00
+partition   of the cluster; default: the cluster's
+name        of the job; the script is NAME.sbatch in this directory, where the peers run, too; default: herd
+dry         print the script instead of submitting it
 
-A key file is taken from HERD_KEY_FILE, which Slurm passes on to the peers; it must be readable on the nodes.
+The path of a key file is taken from HERD_KEY_FILE, which Slurm hands on to the peers; the file must be
+readable on the nodes.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -133,5 +135,9 @@ def run(options: Options) -> None:
     print(result.stdout.strip())
 
 
+def main(argv: Sequence[str] | None = None) -> int:
+    return command("agent.launch", Options, run, __doc__, sys.argv[1:] if argv is None else argv)
+
+
 if __name__ == "__main__":
-    sys.exit(command("agent.launch", Options, run, __doc__, sys.argv[1:]))
+    sys.exit(main())

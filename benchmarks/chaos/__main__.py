@@ -21,7 +21,7 @@ from agent.arguments import command
 from agent.config import Count
 from benchmarks.chaos import training
 from benchmarks.chaos.faults import FAULTS, ONCE, Fault
-from benchmarks.chaos.rig import Hang, Rig
+from benchmarks.chaos.rig import Broker, Hang, Rig, free_port
 from envs.schema import Bounds, Positive
 
 LONG = 200  # faults; from so many on, `ONCE` is part of the schedule
@@ -52,7 +52,8 @@ class Chaos:
 
     def __init__(self, options: Options, directory: Path) -> None:
         self.options = options
-        self.rig = Rig(directory, options.timeout, options.seed)
+        broker = Broker(f"127.0.0.1:{free_port()}")
+        self.rig = Rig(broker, directory, options.timeout, options.seed)
         self.rows: dict[str, Row] = {}
 
     def schedule(self) -> list[tuple[str, Fault]]:

@@ -57,6 +57,7 @@ class Settings:
     pause: float = 0.01  # seconds that a gradient takes
     virtual_batch_size: int = 4
     netns: str | None = None  # network namespace to enter
+    advertise: str | None = None  # address for the other peers
 
     def path(self, suffix: str) -> Path:
         """A file of this peer."""
@@ -123,6 +124,7 @@ class Peer:
         self.rpc.connect(settings.address)
         self.group = moolib.Group(self.rpc, "chaos")
         self.group.set_timeout(settings.timeout)
+        self.group.set_advertise(settings.advertise)
         self.accumulator = moolib.Accumulator("model", self.model.parameters, group=self.group)
         self.accumulator.set_virtual_batch_size(settings.virtual_batch_size)
 

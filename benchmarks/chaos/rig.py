@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from benchmarks.chaos import peer
 from benchmarks.chaos.ledger import Event, Findings, History, Ledger
@@ -162,21 +163,22 @@ class Watch:
 class Rig:
     """The broker, the peers, and the ledger of their updates."""
 
-    def __init__(self, directory: Path, timeout: float, seed: int, pause: float = 0.01) -> None:
+    def __init__(
+        self, broker: Broker, directory: Path, timeout: float, seed: int, pause: float = 0.01
+    ) -> None:
+        self.broker = broker
         self.directory, self.timeout, self.pause = directory, timeout, pause
         self.random = random.Random(seed)
         self.ledger = Ledger()
-        self.broker = Broker(f"127.0.0.1:{free_port()}")
         self.peers: list[Peer] = []  # those that should train
         self.gone: list[Peer] = []
         self._slots = itertools.count()
 
-    def start(self, name: str | None = None) -> Peer:
-        """Start a peer, without waiting for it."""
+    def start(self, name: str | None = None, **more: Any) -> Peer:
+        """Start a peer, without waiting for it; `more` are other settings of its."""
         slot = next(self._slots)
-        settings = peer.Settings(
-            self.broker.address, name or f"peer{slot}", slot, str(self.directory), self.timeout, self.pause
-        )
+        where = (self.broker.address, name or f"peer{slot}", slot, str(self.directory))
+        settings = peer.Settings(*where, self.timeout, self.pause, **more)
         started = Peer(settings)
         self.peers.append(started)
         return started
