@@ -12,7 +12,7 @@ from agent.algorithms import log_prob_of_noise
 from agent.clock import Clock
 from agent.config import Config
 from agent.group_sums import GroupSums
-from agent.learner import Learner
+from agent.learner import Learner, TrainingError
 from agent.lessons import Lessons
 from agent.model import Memory, Policy
 from agent.rollout import Rollout
@@ -79,13 +79,19 @@ class Actors:
 
     @torch.no_grad()
     def _act(self, i: int, t: int) -> None:
-        """Chooses the actions of batch `i` at step `t` and starts its physics."""
+        """Chooses the actions of batch `i` at step `t` and starts its physics.
+
+        Raises:
+            TrainingError: the model has blown up.
+        """
         rows, rollout = self.batches[i], self.rollout
         mean, self.memories[i] = self.policy.act(
             rollout.obs[t, rows], rollout.start[t, rows], self.memories[i]
         )
         noise = torch.randn(mean.shape, generator=self.generator).to(mean.device)
         action = mean + noise * self.policy.log_std.exp()
+        if not torch.isfinite(action).all():
+            raise TrainingError("the policy's actions are not finite")
         rollout.action[t, rows] = action
         rollout.log_prob[t, rows] = log_prob_of_noise(noise, self.policy.log_std)
         self.futures[i] = self.pool.step(i, action.cpu().numpy())

@@ -4,7 +4,8 @@ The file is in the safetensors format, so that loading one never runs code from 
 can read the tensors. Its header's metadata are strings:
 
 - `format`: always `herd-checkpoint`.
-- `version`: of this layout, a whole number. A program reads its own version and older ones.
+- `version`: of this layout, a whole number. A program reads its own version and those older ones that it
+  knows.
 - `tree`: JSON of the structure. None, bool, int, finite float, str and list stand for themselves. Everything
   else is an object with one entry: `{"dict": [[key, value], …]}`, `{"tuple": […]}`, `{"float": bits}`,
   `{"bytes": hex}`, and `{"tensor": name}`, `{"array": name}`, `{"scalar": name}` for tensors, NumPy arrays
@@ -32,6 +33,7 @@ from agent.files import write_atomic
 
 FORMAT = "herd-checkpoint"
 VERSION = 1
+OLDEST_VERSION = 1  # that this program still reads
 
 STORABLE = {  # what the safetensors format has a name for
     *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
@@ -109,6 +111,10 @@ def _check_format(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> 
         raise CheckpointError(f"{path}: a safetensors file, but no checkpoint of this program")
     if int(version) > VERSION:
         raise CheckpointError(f"{path}: of format version {version}; this program reads up to {VERSION}")
+    if int(version) < OLDEST_VERSION:
+        raise CheckpointError(
+            f"{path}: of format version {version}; this program reads none before {OLDEST_VERSION}"
+        )
 
 
 def _digest(metadata: Mapping[str, str], tensors: Tensors) -> str:

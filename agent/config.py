@@ -20,6 +20,8 @@ import moolib
 from envs import EnvConfig
 from envs.schema import Bounds, NonNegative, Positive, Probability, parse
 
+KEY_FILE_VARIABLE = "HERD_KEY_FILE"  # the default of key_file
+
 Count = Annotated[int, Bounds(low=1)]
 CountOrAll = Annotated[int, Bounds(low=0)]
 Momentum = Annotated[float, Bounds(low=0.0, high=0.99999)]
@@ -91,6 +93,7 @@ class Config:
 
     connect: str | None
     connect_timeout: Positive
+    advertise: str | None
     key_file: str | None
     project: str
     group: str
@@ -176,6 +179,7 @@ def _check_combinations(config: Config) -> None:
 
 def _fill_in_names(values: dict[Any, Any]) -> None:
     """Alone, each start is a run of its own under the current time; with a broker, peers share `default`."""
+    values["key_file"] = values["key_file"] or os.environ.get(KEY_FILE_VARIABLE) or None
     host, alone = socket.gethostname(), values["connect"] is None
     group = time.strftime("%Y%m%d-%H%M%S") if alone else "default"
     name = host if alone else f"{host}-{os.getpid()}-{moolib.create_uid()[:4]}"

@@ -29,12 +29,13 @@ from agent import interrupt
 from agent.checkpoint import CheckpointError
 from agent.config import Config, ConfigError, from_omegaconf
 from agent.journal import published_run_here
+from agent.learner import TrainingError
 from agent.peer import Peer, check_device
 from agent.record import LogError
 from agent.status import Status
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
-EXPECTED_ERRORS = (ConfigError, CheckpointError, LogError, moolib.RpcError, OSError)
+EXPECTED_ERRORS = (ConfigError, CheckpointError, LogError, TrainingError, moolib.RpcError, OSError)
 
 
 def check_overrides(overrides: list[str]) -> None:

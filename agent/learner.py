@@ -25,6 +25,12 @@ from agent.group_sums import GroupSums
 from agent.model import Policy
 from agent.schedule import next_learning_rate
 
+MAX_DROPPED_IN_A_ROW = 20  # updates; more in a row are no accident of one batch, and the model is at fault
+
+
+class TrainingError(RuntimeError):
+    """Training cannot go on; the message is one line for the user."""
+
 
 @dataclass
 class Progress:
@@ -32,8 +38,8 @@ class Progress:
 
     step: policy steps of all peers; updates: optimizer steps; transitions: those that went into updates,
     each counted once whatever the number of epochs; seconds: of training, over all restarts; dropped:
-    updates left out for a gradient that was not finite; learning_rate: of the last update;
-    checksum: of the parameters as they were after checksum_updates.
+    updates left out for a gradient that was not finite; dropped_in_a_row: the last so many of them;
+    learning_rate: of the last update; checksum: of the parameters as they were after checksum_updates.
     """
 
     step: int = 0
@@ -41,6 +47,7 @@ class Progress:
     transitions: float = 0.0
     seconds: float = 0.0
     dropped: int = 0
+    dropped_in_a_row: int = 0
     learning_rate: float = 0.0
     checksum: str = ""
     checksum_updates: int = 0
@@ -147,13 +154,18 @@ class Learner:
     def _take_over(self, state: dict[str, Any]) -> None:
         self.models_taken += 1
         self.check_settings(state["settings"], f"the group {self.config.train_id}")
+        seconds = self.progress.seconds
         self.load_state_dict(state)
+        self.progress.seconds = max(seconds, self.progress.seconds)  # ours may be ahead by a part of a round
 
     def check_settings(self, theirs: dict[str, Any], where: str) -> None:
         """Raises ConfigError unless our settings of the model are those of a checkpoint or group."""
         different = differences(shared_settings(self.config), theirs)
         if different:
-            raise ConfigError(f"{where} has other settings than ours: {'; '.join(different)}")
+            raise ConfigError(
+                f"{where} has other settings than ours: {'; '.join(different)}. Give these keys the values "
+                "there, or start another run with another group"
+            )
 
     # ------------------------------------------------------------------ learning
 
@@ -175,7 +187,11 @@ class Learner:
         self.accumulator.reduce_gradients(sequences)
 
     def _apply_update(self) -> None:
-        """One optimizer step with the reduced gradient: the same, bit for bit, on every peer."""
+        """One optimizer step with the reduced gradient: the same, bit for bit, on every peer.
+
+        Raises:
+            TrainingError: `MAX_DROPPED_IN_A_ROW` gradients were not finite; on all peers at the same update.
+        """
         stats = self.accumulator.get_gradient_stats()
         sums = self.sums.read(stats["num_gradients"])
         config, progress = self.config.algorithm, self.progress
@@ -189,8 +205,10 @@ class Learner:
             for param_group in self.optimizer.param_groups:
                 param_group["lr"] = progress.learning_rate
             self.optimizer.step()
+            progress.dropped_in_a_row = 0
         else:
             progress.dropped += 1
+            progress.dropped_in_a_row += 1
         self._update_normalizer(sums["obs_moments"])
         progress.step += round(float(sums["steps"]))
         progress.transitions += stats["batch_size"] * self.config.unroll_length / config.epochs
@@ -200,6 +218,8 @@ class Learner:
         self.accumulator.zero_gradients()
         if progress.updates % self.CHECKSUM_INTERVAL == 0:
             progress.checksum, progress.checksum_updates = checksum(self.parameters), progress.updates
+        if progress.dropped_in_a_row >= MAX_DROPPED_IN_A_ROW:
+            raise TrainingError(f"the gradients of the last {MAX_DROPPED_IN_A_ROW} updates were not finite")
 
     def _update_normalizer(self, moments: Tensor) -> None:
         model = self.config.model

@@ -33,6 +33,7 @@ class Lessons:
 
     Attributes:
         generator: Orders the minibatches.
+        minibatch: The last one that a gradient was computed of.
     """
 
     def __init__(
@@ -40,6 +41,7 @@ class Lessons:
     ) -> None:
         self.config, self.learner, self.loss, self.clock = config, learner, loss, clock
         self.generator = generator
+        self.minibatch: Minibatch | None = None
         self._worker = ThreadPoolExecutor(1, "lessons", torch.set_num_threads, (learner_threads(config),))
         self._total = config.algorithm.epochs * config.sequences // config.batch_size
         self._left = 0
@@ -103,9 +105,9 @@ class Lessons:
         return self._next_gradient()
 
     def _next_gradient(self) -> Gradient:
-        began, minibatch = time.perf_counter(), next(self._minibatches)
+        began, self.minibatch = time.perf_counter(), next(self._minibatches)
         with self.learner.parameters_in_use:
-            value, metrics = self.loss(minibatch)
+            value, metrics = self.loss(self.minibatch)
             gradients = torch.autograd.grad(value, self.learner.parameters, materialize_grads=True)
         self.clock.add("learning", time.perf_counter() - began)
         return gradients, metrics

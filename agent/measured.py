@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -152,8 +153,13 @@ def _mean(values: np.ndarray, weights: np.ndarray) -> float:
     return float((values * weights)[known].sum() / total) if total > 0 else math.nan
 
 
-def compare(model: ParallelSimRunScenario, run: MeasuredRun, steps: float | None = None) -> str:
-    """The model of a run against the run: a line per quantity, and what lies between.
+Line = tuple[
+    str, float | None, float, str
+]  # quantity, modeled (None: not at all), measured, what lies between
+
+
+def compare(model: ParallelSimRunScenario, run: MeasuredRun, steps: float | None = None) -> list[Line]:
+    """The model of a run against the run.
 
     Args:
         model: The run as it was asked for, or any other.
@@ -164,7 +170,7 @@ def compare(model: ParallelSimRunScenario, run: MeasuredRun, steps: float | None
     falls, timeouts, blowups = (run.ended[name] for name in ENDS)
     ended = f"{falls:,} falls, {timeouts:,} time-outs, {blowups:,} blow-ups"
     rate, seconds = model.throughput.m_as("1/s"), run.seconds
-    lines: list[tuple[str, float | None, float, str]] = [
+    lines: list[Line] = [
         ("robots (sequences per update)", model.robots, run.batch_size[0], _overshoot(model, run)),
         ("steps per update", model.steps_per_update, run.unroll_length, ""),
         ("updates", model.updates, run.updates / run.epochs, _updates(run)),
@@ -185,6 +191,11 @@ def compare(model: ParallelSimRunScenario, run: MeasuredRun, steps: float | None
     if steps is not None:
         here = steps * seconds / run.transitions / 60
         lines.append((f"minutes for {significant(steps)} steps", model.time_for(steps).m_as("min"), here, ""))
+    return lines
+
+
+def describe(lines: Sequence[Line]) -> str:
+    """What `compare` returns as a table for a terminal."""
     width = max(len(name) for name, *_ in lines)
     rows = [f"{'':<{width}}  {'modeled':>12}  {'measured':>12}  {'ratio':>6}  what lies between"]
     for name, modeled, found, reason in lines:

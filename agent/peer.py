@@ -22,19 +22,21 @@ from agent.actors import Actors
 from agent.clock import Clock
 from agent.columns import columns
 from agent.config import Config, ConfigError
+from agent.descriptors import DescriptorWatch
 from agent.group_sums import GroupSums
 from agent.journal import Journal, group_sums_sizes
-from agent.learner import Learner
+from agent.learner import Learner, TrainingError, differences
 from agent.lessons import Lessons
 from agent.loss import make_loss
 from agent.metadata import symlink, write_metadata
 from agent.model import make_policy
-from agent.record import Logs, TsvLog, WandbLog
+from agent.record import LogError, Logs, TsvLog, WandbLog
 from agent.rollout import Rollout
 from agent.status import Status
 from envs import make_pool
 
 REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
+MAY_DIFFER = ("connect", "advertise", "key_file", "local_name", "savedir", "localdir")  # when resuming
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
 
 
@@ -60,6 +62,10 @@ class Peer:
         policy.to(config.device)
         self.group = moolib.Group(rpc, config.train_id)
         self.group.set_timeout(config.group_timeout)
+        try:
+            self.group.set_advertise(config.advertise)
+        except ValueError as error:
+            raise ConfigError(f"advertise={config.advertise}: {error}") from None
         self.clock = Clock()
         sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
         self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
@@ -67,6 +73,7 @@ class Peer:
         self.lessons = Lessons(config, self.learner, make_loss(config, policy), self.clock, learning)
         self.actors = Actors(config, self.pool, policy, sums, self.clock, acting)
         self.pending: Rollout | None = None  # collected, not yet learned from
+        self.descriptors = DescriptorWatch()
         self.wandb_id: str | None = None
         self.checkpoint_at = self.history_at = 0.0
         self._resume()
@@ -94,6 +101,10 @@ class Peer:
         config = asdict(self.config)
         write_metadata(self.localdir / "meta.json", config, peer=self.config.local_name)
         tsv = TsvLog(self.localdir / "logs.tsv", columns(self.pool.reward_names))
+        if cut := tsv.cut("updates", self.learner.progress.updates):
+            self.status.say(
+                f"took back {cut} rows of logs.tsv: what they tell of was lost and is learned again"
+            )
         symlink(self.savedir, "latest")
         if not symlink(self.localdir / "logs.tsv", "logs.tsv"):
             self.status.say("logs.tsv is a file of its own here, so it does not point at this run's log")
@@ -118,19 +129,36 @@ class Peer:
         if not self.checkpoint_path.exists():
             return
         saved = checkpoint.load(self.checkpoint_path)
+        try:
+            self._restore(saved)
+        except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
+            if isinstance(error, ConfigError):
+                raise
+            reason = f"{type(error).__name__} {error}"
+            raise checkpoint.CheckpointError(
+                f"{self.checkpoint_path}: no checkpoint of a run of this version of herd: {reason}"
+            ) from None
+        self.checkpoint_at = self.history_at = self.learner.progress.seconds
+        self.status.say(f"resuming from {self.checkpoint_path} at step {self.learner.progress.step:,}")
+
+    def _restore(self, saved: dict[str, Any]) -> None:
         self.learner.check_settings(saved["learner"]["settings"], str(self.checkpoint_path))
+        ours, theirs = (
+            {k: v for k, v in c.items() if k not in MAY_DIFFER}
+            for c in (asdict(self.config), saved["config"])
+        )
+        if different := differences(ours, theirs):
+            self.status.say(f"other settings than in {self.checkpoint_path}: {'; '.join(different)}")
         self.learner.policy.load_state_dict(saved["policy"])
         self.learner.load_state_dict(saved["learner"])
         self.learner.accumulator.set_model_version(saved["model_version"])
-        ours = saved["writer"]
-        if ours["local_name"] == self.config.local_name:
-            self.wandb_id = ours["wandb_id"]
-            if ours["actors"] is not None and ours["robots"] == self._robots():
-                self.actors.load_state_dict(ours["actors"])
-                self.lessons.generator.set_state(ours["minibatches"])
-                self.pending = self.actors.rollout if ours["pending"] else None
-        self.checkpoint_at = self.history_at = self.learner.progress.seconds
-        self.status.say(f"resuming from {self.checkpoint_path} at step {self.learner.progress.step:,}")
+        writer = saved["writer"]
+        if writer["local_name"] == self.config.local_name:
+            self.wandb_id = writer["wandb_id"]
+            if writer["actors"] is not None and writer["robots"] == self._robots():
+                self.actors.load_state_dict(writer["actors"])
+                self.lessons.generator.set_state(writer["minibatches"])
+                self.pending = self.actors.rollout if writer["pending"] else None
 
     def _robots(self) -> dict[str, Any]:
         """What the saved states of the robots depend on."""
@@ -172,6 +200,19 @@ class Peer:
         except checkpoint.CheckpointError as error:
             self.status.say(f"warning: {error}; training goes on")
 
+    def _dump(self) -> str:
+        """Writes the last batch, for whoever looks for the reason; says where it is."""
+        path = self.localdir / "last-batch.safetensors"
+        if self.lessons.minibatch is None:
+            return "this peer had learned from no batch yet"
+        try:
+            checkpoint.save(
+                path, {"batch": vars(self.lessons.minibatch), "progress": asdict(self.learner.progress)}
+            )
+        except checkpoint.CheckpointError as error:
+            return str(error)
+        return f"the last batch is in {path}"
+
     # ------------------------------------------------------------------ training
 
     def train(self) -> None:
@@ -179,9 +220,15 @@ class Peer:
 
         Raises:
             ConfigError: no broker or group was found in time, or the group trains with other settings.
+            TrainingError: the model has blown up; the last batch was dumped.
         """
-        if not self.join():
-            return
+        try:
+            if self.join():
+                self._train()
+        except TrainingError as error:
+            raise TrainingError(f"{error}: training stops; {self._dump()}") from None
+
+    def _train(self) -> None:
         self.journal = Journal(self.config, self.pool, self.learner, self.clock)
         self.logs = self._open_logs()
         self.status.say(
@@ -245,7 +292,12 @@ class Peer:
 
     def _log(self) -> None:
         row = self.journal.row()
-        self.logs.write(row)
+        try:
+            self.logs.write(row)
+        except LogError as error:
+            self.status.say(f"warning: {error}; training goes on")
+        if warning := self.descriptors.warning():
+            self.status.say(f"warning: {warning}")
         self.status.show(row)
 
     def close(self) -> None:

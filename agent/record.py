@@ -139,6 +139,24 @@ class TsvLog:
             return None
         return dict(zip(self._names, lines[-1].split("\t"), strict=True))
 
+    def cut(self, column: str, last: float) -> int:
+        """Takes back the rows at the end in which a counter is beyond `last`; returns how many.
+
+        Raises:
+            LogError: the file cannot be written.
+        """
+        self._file.seek(0)
+        lines = self._file.read().splitlines(keepends=True)
+        index, cut = self._names.index(column), 0
+        while len(lines) > 1 and float(lines[-1].split(b"\t")[index] or 0) > last:
+            lines.pop()
+            cut += 1
+        try:
+            self._file.truncate(sum(map(len, lines)))
+        except OSError as error:
+            raise LogError(f"{self._path}: cannot take back rows: {error.strerror}") from None
+        return cut
+
     def close(self) -> None:
         """Closes the file."""
         self._file.close()

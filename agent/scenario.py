@@ -212,7 +212,8 @@ def _calculate(arguments: Sequence[str]) -> str:
     if log is None:
         return describe(from_settings(published | given), steps)
     run = measured.read(Path(log))
-    return measured.compare(from_settings((published or run.as_asked_for()) | given), run, steps)
+    model = from_settings((published or run.as_asked_for()) | given)
+    return measured.describe(measured.compare(model, run, steps))
 
 
 def _steps(text: str | None) -> float | None:

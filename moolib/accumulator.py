@@ -71,7 +71,7 @@ class Accumulator:
         self._parameters, self._buffers = list(parameters), list(buffers)
         self._weighted = weighted
         self._layout = Layout(self._parameters)
-        self._reducer = Reducer(self._group, name, self._layout)
+        self._reducer = Reducer(self._group, name, self._layout, weighted)
         self._exchange = self._reducer.exchange
         self._events = -1  # of the exchange, as of the last update()
         self._connected = False
@@ -83,7 +83,7 @@ class Accumulator:
         self._new_state: list[Any] = []  # at most one
         description = describe(self._parameters, self._buffers, weighted)
         self._group._identify(name, description, weak(self._status))
-        self._group._subscribe(weak(self._exchange.wake))
+        self._group._subscribe(weak(self._exchange.tell_all))
         self._stop = weakref.finalize(self, self._reducer.stop)
 
     def connect(self, address: str) -> None:
@@ -111,7 +111,7 @@ class Accumulator:
             return
         if not self._reducer.started():
             self._reducer.start()
-        with exchange.changed:
+        with exchange.lock:
             if exchange.error:
                 raise exchange.error
             self._events = exchange.events
@@ -133,15 +133,12 @@ class Accumulator:
             _load(self._buffers, buffers)
         if result:
             self._counts, self._has_gradients = result.counts, True
-            divisor = result.counts.batch_size if self._weighted else result.counts.num_gradients
-            self._layout.write(result.flat, divisor)
-            self._layout.give_back(result.flat)
+            self._layout.write(result.flat)
 
     def wait(self, timeout: float) -> None:
         """Block, without the GIL, until something happened since the last `update()`, at most `timeout` s."""
         exchange = self._exchange
-        with exchange.changed:
-            exchange.changed.wait_for(lambda: exchange.events != self._events, timeout)
+        exchange.program.wait_for(lambda: exchange.events != self._events, timeout)
 
     def connected(self) -> bool:
         """Whether we are a member and have the group's model (or lead)."""
@@ -174,9 +171,9 @@ class Accumulator:
         if not self.wants_state():
             raise RpcError("set_state: nobody wants the state; ask wants_state() first")
         package = handover.pack([self._parameters, self._buffers, state])
-        with self._exchange.changed:
+        with self._exchange.lock:
             self._exchange.package = package
-        self._exchange.wake()
+        self._exchange.control.ring()
 
     def has_new_state(self) -> bool:
         """Whether the leader's model was loaded and `state()` not yet asked for."""
@@ -209,9 +206,9 @@ class Accumulator:
         self._check_wanted("reduce_gradients")
         if not 1 <= batch_size <= MAX_BATCH_SIZE:
             raise ValueError(f"reduce_gradients: batch_size must be 1 to {MAX_BATCH_SIZE}, not {batch_size}")
-        flat = self._layout.take()
-        self._layout.read(flat, float(batch_size) if self._weighted else 1.0)
+        flat = self._layout.read(float(batch_size) if self._weighted else 1.0)
         self._contribute(flat, int(batch_size))
+        self._layout.zero()
 
     def skip_gradients(self) -> None:
         """Let the others go on without a contribution of ours; the gradients are left alone.
@@ -266,7 +263,7 @@ class Accumulator:
 
     def set_model_version(self, version: int) -> None:
         """Say so of a model that comes from elsewhere, such as a checkpoint: the greatest version leads."""
-        with self._exchange.changed:
+        with self._exchange.lock:
             self._exchange.version += int(version) - self._version
         self._version = int(version)
 

@@ -8,6 +8,7 @@ one. To connect, all three mean the loopback.
 from __future__ import annotations
 
 import contextlib
+import ipaddress
 import os
 import socket
 from typing import NamedTuple
@@ -102,3 +103,13 @@ def _listen_at_path(address: Address) -> tuple[socket.socket, Address]:
 def local_host(sock: socket.socket) -> str:
     """The local IP address of a connection, the loopback for `ipc://`."""
     return sock.getsockname()[0] if sock.family != socket.AF_UNIX else LOOPBACK
+
+
+def check_own(host: str) -> None:
+    """Raises ValueError unless `host` is an IP address of this machine."""
+    try:
+        family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
+        with socket.socket(family, socket.SOCK_STREAM) as sock:
+            sock.bind((host, 0))
+    except (OSError, ValueError):
+        raise ValueError(f"{host!r} is no IP address of this machine") from None

@@ -216,7 +216,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         rpc = Rpc(**security)
         if options.status:
-            status = _ask(rpc, options.status)
+            status = ask_status(rpc, options.status)
             print(json.dumps(status) if options.json else format_status(status))
         else:
             _serve(rpc, options.address)
@@ -224,7 +224,12 @@ def main(arguments: list[str] | None = None) -> None:
         sys.exit(f"broker: {error}")
 
 
-def _ask(rpc: Rpc, address: str) -> dict[str, Any]:
+def ask_status(rpc: Rpc, address: str) -> dict[str, Any]:
+    """What the broker at `address` says of its groups; `rpc` is new.
+
+    Raises:
+        RpcError: Nobody answers there, or the key is another one.
+    """
     rpc.set_timeout(STATUS_TIMEOUT)
     rpc.connect(address)
     try:

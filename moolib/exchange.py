@@ -1,9 +1,16 @@
-"""What an accumulator's training thread (`Accumulator`) and control thread (`Reducer`) give each other."""
+"""What an accumulator's training thread (`Accumulator`) and control thread (`Reducer`) give each other.
+
+Each of the two waits at a `Bell` of its own. A `threading.Condition` would do, but a hand-over costs it three
+sleeps instead of one, together a fifth of the time of a step of a small model.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import threading
+import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,6 +18,29 @@ import torch
 
 from moolib.flat import Counts, Flat
 from moolib.handover import Package
+
+
+class Bell:
+    """Wakes one waiting thread; a ring while nobody waits is kept, but several count as one."""
+
+    def __init__(self) -> None:
+        self._silent = threading.Lock()
+        self._silent.acquire()
+
+    def ring(self) -> None:
+        """Wake who waits, or who will."""
+        with contextlib.suppress(RuntimeError):  # it has been rung already
+            self._silent.release()
+
+    def wait_for(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
+        """Wait until `condition()`, asked again at each ring, at most `timeout` seconds; its value."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while not condition():
+            left = -1 if deadline is None else deadline - time.monotonic()
+            if deadline is not None and left <= 0:
+                return False
+            self._silent.acquire(timeout=left)
+        return True
 
 
 @dataclass
@@ -29,7 +59,7 @@ class Contribution:
 class Result:
     """One finished step."""
 
-    flat: Flat  # the sum of the gradients
+    flat: Flat  # the mean of the gradients
     counts: Counts
 
 
@@ -44,9 +74,11 @@ class Model:
 
 @dataclass
 class Exchange:
-    """All attributes are guarded by `changed`, which is notified by `wake`."""
+    """All attributes are guarded by `lock`."""
 
-    changed: threading.Condition = field(default_factory=threading.Condition)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    program: Bell = field(default_factory=Bell)  # rung when `events` was counted up
+    control: Bell = field(default_factory=Bell)  # rung when the control thread has something to look at
     events: int = 0  # counts whatever the program may want to act on
     inbox: deque[Contribution] = field(default_factory=deque)
     busy: int = 0  # contributions that are being counted
@@ -64,17 +96,22 @@ class Exchange:
     parallel_gradients: int = 1
     error: Exception | None = None  # what ended the control thread
 
-    def wake(self) -> None:
-        """Something changed."""
-        with self.changed:
+    def tell_program(self) -> None:
+        """There is something for the program's next `update()`."""
+        with self.lock:
             self.events += 1
-            self.changed.notify_all()
+        self.program.ring()
+
+    def tell_all(self) -> None:
+        """The membership changed: both threads must look."""
+        self.tell_program()
+        self.control.ring()
 
     def put(self, contribution: Contribution) -> None:
         """Contribute to the next count."""
-        with self.changed:
+        with self.lock:
             self.inbox.append(contribution)
-            self.changed.notify_all()
+        self.control.ring()
 
     def room(self) -> bool:
         """Whether another contribution may be put."""

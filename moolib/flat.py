@@ -8,15 +8,14 @@ the `Counts`. All of these add up, so that one sum over the members reduces ever
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from typing import NamedTuple
 
 import torch
 
 MAX_DESCRIBED = 4000  # parameters and buffers that a description lists; the rest is only counted
 
 
-@dataclass
-class Counts:
+class Counts(NamedTuple):
     """What a reduction holds besides gradients. Exact up to 2²⁴ in float32."""
 
     num_gradients: float = 0  # contributions with gradients
@@ -28,15 +27,12 @@ class Counts:
 
     def tensor(self) -> torch.Tensor:
         """`[6]` float64."""
-        return torch.tensor(astuple(self), dtype=torch.float64)
+        return torch.tensor(self, dtype=torch.float64)
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Counts:
         """From a tensor `[6]`."""
         return Counts(*tensor.tolist())
-
-
-NUM_COUNTS = len(astuple(Counts()))
 
 
 class Flat:
@@ -46,7 +42,7 @@ class Flat:
         sizes = [p.numel() for p in layout.parameters]
         count, total = len(sizes), sum(sizes)
         pin = any(p.is_cuda for p in layout.parameters)
-        self.buffer = torch.zeros(total + count + NUM_COUNTS, dtype=layout.dtype, pin_memory=pin)
+        self.buffer = torch.zeros(total + count + len(Counts._fields), dtype=layout.dtype, pin_memory=pin)
         self.gradients = self.buffer[:total]
         self.views = [
             view.view(p.shape) for view, p in zip(self.gradients.split(sizes), layout.parameters, strict=True)
@@ -58,6 +54,10 @@ class Flat:
 class Layout:
     """Where the gradients of some parameters lie in a `Flat`.
 
+    What a step gives to the program is not copied: each `grad` becomes a view of a `Flat`, so that the next
+    backward pass writes where the next reduction reads. A `grad` that is not such a view, because the program
+    has put another one there (or None) or because its dtype or device is another, is copied instead.
+
     Args:
         parameters: Those that are frozen (`requires_grad` False) now have no place.
     """
@@ -67,6 +67,7 @@ class Layout:
         double = any(p.dtype == torch.float64 for p in self.parameters)
         self.dtype = torch.float64 if double else torch.float32
         self._free: list[Flat] = []
+        self._shown: Flat | None = None  # the one whose views the program has as gradients
 
     def take(self) -> Flat:
         """A buffer with undefined contents."""
@@ -79,30 +80,46 @@ class Layout:
         """Use a buffer again; nobody, gloo included, may refer to it any more. Thread-safe, as `take`."""
         self._free.append(flat)
 
-    def read(self, flat: Flat, weight: float) -> None:
-        """Copy the gradients, times `weight`, into `flat` and zero them; a missing one counts as zero."""
+    def read(self, weight: float) -> Flat:
+        """A buffer with the gradients times `weight`, 0 for a missing one. To be followed by `zero`."""
         grads = [p.grad for p in self.parameters]
-        there = [grad for grad in grads if grad is not None]
-        if len(there) < len(grads):
-            flat.gradients.zero_()
-        flat.present.copy_(torch.tensor([grad is not None for grad in grads]))
-        if there:
-            torch._foreach_copy_([v for v, g in zip(flat.views, grads, strict=True) if g is not None], there)
-            torch._foreach_zero_(there)
+        shown = self._shown
+        if shown and all(g is None or g is v for g, v in zip(grads, shown.views, strict=True)):
+            flat = shown
+            self._show(self.take(), [g is not None for g in grads])
+        else:
+            flat = self.take()
+            given = [(v, g) for v, g in zip(flat.views, grads, strict=True) if g is not None]
+            if given:
+                views, theirs = map(list, zip(*given, strict=True))
+                torch._foreach_copy_(views, theirs)
+        missing = [v for v, g in zip(flat.views, grads, strict=True) if g is None]
+        if missing:
+            torch._foreach_zero_(missing)
+        flat.present.copy_(torch.tensor([g is not None for g in grads]))
         if weight != 1:
             flat.gradients.mul_(weight)
+        return flat
 
-    def write(self, flat: Flat, divisor: float) -> None:
-        """Put the gradients of `flat`, over `divisor`, into each `grad`, but where nobody had one."""
+    def write(self, flat: Flat) -> None:
+        """Make the contents of `flat` the gradients, but where nobody had one. `flat` is ours from now on."""
         present = [True] * len(self.parameters) if flat.present.all() else flat.present.tolist()
-        for p, view, there in zip(self.parameters, flat.views, present, strict=True):
+        old = self._shown
+        self._show(flat, present)
+        if old and not any(p.grad is v for p, v in zip(self.parameters, old.views, strict=True)):
+            self.give_back(old)
+
+    def _show(self, flat: Flat, which: list[bool]) -> None:
+        self._shown = flat
+        for p, view, there in zip(self.parameters, flat.views, which, strict=True):
             if not there:
                 continue
-            grad = p.grad = torch.empty_like(p) if p.grad is None else p.grad
-            if grad.dtype == view.dtype and grad.device == view.device:
-                torch.div(view, divisor, out=grad)  # one pass over the memory
+            if (p.dtype, p.device) == (view.dtype, view.device):
+                p.grad = view
+            elif p.grad is None:
+                p.grad = view.to(p.device, p.dtype)
             else:
-                grad.copy_(view / divisor)
+                p.grad.copy_(view)
 
     def zero(self) -> None:
         """Zero the parameters' gradients."""

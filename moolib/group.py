@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
+from moolib import address
 from moolib.allreduce import AllReduce, Reductions
 from moolib.future import RpcError
 from moolib.gloo import Alone, EpochGroup, Rendezvous
@@ -86,7 +87,8 @@ class Group:
         self._timeout = DEFAULT_TIMEOUT
         self._sort_order = 0
         self._joining = False
-        self._host = ""  # our address, as seen by the broker's side of the network
+        self._host = ""  # our address for the other members' connections
+        self._advertise: str | None = None
         self._refusal: str | None = None
         self._identity: dict[str, str] = {}  # accumulator -> description of its model
         self._status: dict[str, Callable[[], dict[str, Any]]] = {}
@@ -116,6 +118,17 @@ class Group:
     def set_sort_order(self, order: int) -> None:
         """Members of smaller order come first in `members()`; of equal order, those who joined earlier."""
         self._sort_order = int(order)
+        self._announce()
+
+    def set_advertise(self, host: str | None) -> None:
+        """Let the others connect to us at this address of ours; None: the one that reaches the broker.
+
+        Raises:
+            ValueError: `host` is no IP address of this machine.
+        """
+        if host is not None:
+            address.check_own(host)
+        self._advertise = host
         self._announce()
 
     def update(self) -> bool:
@@ -201,7 +214,7 @@ class Group:
         if not self._joining:
             return
         with contextlib.suppress(RpcError):  # not connected: the announcement is repeated when we are
-            self._host = self._rpc._local_host(self._broker)
+            self._host = self._advertise or self._rpc._local_host(self._broker)
         epoch = self._epoch
         sync_id, members = (epoch.sync_id, epoch.members) if epoch else (0, [])
         about_us = (self._sort_order, self._timeout, self._identity)

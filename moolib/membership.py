@@ -24,6 +24,7 @@ GATHER = (
 )
 MAX_BACKOFF = 2.0  # seconds between epochs when reductions keep failing though nobody left
 FORGET_FAILURES = 10.0  # seconds without a failed reduction after which the next one is a first one again
+CUT_OFF = 0.3  # of a time-out: if nobody was heard for so long, though each pings every 0.1, it was our fault
 RETURN_TIME = 2.0  # seconds that members of before a restart have to come back; Rpc reconnects within 1 s
 RETURN_TIME_AFTER_FAILURE = 0.3  # seconds, if a reduction failed meanwhile: somebody will not come back
 MAX_SYNC_ID = 2**32 - 1
@@ -121,6 +122,9 @@ class Membership:
         """A sign of life. False if the peer has not the epoch that it should have: it must be told again."""
         member = self.members.get(name)
         if member:
+            silence = self._now() - max(m.last_ping for m in self.members.values())
+            if silence > CUT_OFF * member.timeout:
+                self.forgive(silence)
             member.last_ping, member.status = self._now(), status
         return self._changed or bool(self._away) or (member is not None and sync_id == self.sync_id)
 
@@ -138,10 +142,11 @@ class Membership:
         self._failures = min(self._failures + 1, 16)
 
     def expire(self) -> None:
-        """Drop the members whose pings stopped for their time-out."""
+        """Drop the members that sent no ping for their time-out; but not all: then it is us who are cut off."""
         now = self._now()
-        for member in list(self.members.values()):
-            if now - member.last_ping > member.timeout:
+        silent = [m for m in self.members.values() if now - m.last_ping > m.timeout]
+        if len(silent) < len(self.members):
+            for member in silent:
                 self.leave(member.name, f"sent no ping for {member.timeout:g} s")
 
     def forgive(self, seconds: float) -> None:

@@ -29,10 +29,10 @@ STOP_TIMEOUT = 2.0  # seconds to wait for the thread to end; it looks every 10 m
 class Reducer:
     """Runs the protocol of one accumulator on a thread of its own."""
 
-    def __init__(self, group: Group, name: str, layout: Layout) -> None:
+    def __init__(self, group: Group, name: str, layout: Layout, weighted: bool) -> None:
         self.exchange = Exchange()
         self._group, self._name = group, name
-        self._rounds = Rounds(name, self.exchange, layout, self._wait)
+        self._rounds = Rounds(name, self.exchange, layout, weighted, self._wait)
         self._epoch: Epoch | None = None
         self._stopped = False
         self._thread = threading.Thread(target=self._run, name=f"moolib-{name}", daemon=True)
@@ -48,13 +48,13 @@ class Reducer:
     def stop(self) -> None:
         """End the thread; bounded in time."""
         self._stopped = True
-        self.exchange.wake()
+        self.exchange.control.ring()  # takes no lock: garbage collection may call this anywhere
         if self._thread.is_alive() and threading.current_thread() is not self._thread:
             self._thread.join(STOP_TIMEOUT)
 
     def catch_up(self) -> None:
         """The program is back after having missed too much: start a new epoch, in which it gets the model."""
-        with self.exchange.changed:
+        with self.exchange.lock:
             self.exchange.behind = False
         if self._epoch:
             self._group._fail(self._epoch)
@@ -74,7 +74,7 @@ class Reducer:
                 self._group._fail(epoch)
             except Exception as error:  # a mistake in the program's state or ours: the program is told
                 self.exchange.error = error
-                self.exchange.wake()
+                self.exchange.tell_program()
                 return
 
     def _next_epoch(self) -> Epoch | None:
@@ -84,21 +84,19 @@ class Reducer:
             epoch = self._group._epoch
             return self._stopped or (epoch is not None and epoch is not self._epoch)
 
-        with self.exchange.changed:
-            self.exchange.leader = ""
-            self.exchange.changed.wait_for(current)
-            self._epoch = self._group._epoch
+        self.exchange.leader = ""
+        self.exchange.control.wait_for(current)
+        self._epoch = self._group._epoch
         return None if self._stopped else self._epoch
 
     def _over(self) -> bool:
         return self._stopped or self._epoch is None or self._epoch.over
 
     def _wait(self, condition: Callable[[], bool], timeout: float | None = None) -> bool:
-        with self.exchange.changed:
-            self.exchange.changed.wait_for(lambda: condition() or self._over(), timeout)
-            if not condition() and self._over():
-                raise EpochOver
-            return condition()
+        self.exchange.control.wait_for(lambda: condition() or self._over(), timeout)
+        if not condition() and self._over():
+            raise EpochOver
+        return condition()
 
     def _take_part(self, epoch: Epoch) -> None:
         link = self._group._connect(epoch, self._name, self._over)
@@ -125,11 +123,11 @@ class Reducer:
         version, lineage, new_lineage = rows[leader]
         needy = [rank for rank, row in enumerate(rows) if row[1] == 0 or row[:2] != rows[leader][:2]]
         lineage = lineage or new_lineage
-        with exchange.changed:
+        with exchange.lock:
             exchange.leader = epoch.members[leader]
             if link.rank == leader:
                 exchange.lineage = lineage
-        exchange.wake()
+        exchange.tell_program()
         if set(needy) - {leader}:
             package = self._ask_for_state() if link.rank == leader else None
             package = handover.spread(link, leader, package)
@@ -140,21 +138,21 @@ class Reducer:
     def _ask_for_state(self) -> handover.Package:
         """As the leader: the model, from the program."""
         exchange = self.exchange
-        with exchange.changed:
+        with exchange.lock:
             exchange.package, exchange.state_wanted = None, True
-        exchange.wake()
+        exchange.tell_program()
         try:
             self._wait(lambda: exchange.package is not None)
             assert exchange.package is not None
             return exchange.package
         finally:
-            with exchange.changed:
+            with exchange.lock:
                 exchange.package, exchange.state_wanted = None, False
 
     def _take_model(self, model: Model, version: int, lineage: int) -> None:
         """As a follower: everything that belonged to another model is void."""
         exchange = self.exchange
-        with exchange.changed:
+        with exchange.lock:
             exchange.model, exchange.version, exchange.lineage = model, version, lineage
             exchange.generation += 1
             exchange.behind = False
@@ -162,4 +160,4 @@ class Reducer:
             exchange.inbox.clear()
             exchange.results.clear()
             self._rounds.forget()
-        exchange.wake()
+        exchange.tell_program()

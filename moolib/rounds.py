@@ -3,8 +3,9 @@
 A step is made of *counts*: in each, every member contributes or skips once, and the sums of batch sizes are
 compared with the leader's virtual batch size. While they are below it there is another count; then the
 gradients are reduced. If the last two steps needed the same number of counts, that number is expected
-again, and the gradients travel with the last expected count, which saves a round. All members decide alike
-because they decide on reduced numbers.
+again, and the gradients travel with the last expected count, which saves a round. So is the number to divide
+by, so that gradients are divided while they are copied for the reduction; where it turns out to be another,
+the sum is corrected. All members decide alike because they decide on reduced numbers.
 
 A member keeps the sum of its own contributions until the step is done. When an epoch ends in between, they
 take part in the first count of the next one, unless the member has to take another model.
@@ -16,7 +17,6 @@ from the leader's loses its model. And now and then the leader sends its buffers
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import torch
 
@@ -42,12 +42,14 @@ class Rounds:
         name: The accumulator's, for the log.
         exchange: Where contributions come from and results go to.
         layout: Of the gradients.
+        weighted: Divide by the sum of batch sizes, not by the number of contributions.
         wait: `wait(condition, timeout)` waits until the condition is true, at most `timeout` seconds, and
             returns whether it is; it raises `EpochOver` if the epoch ends.
     """
 
-    def __init__(self, name: str, exchange: Exchange, layout: Layout, wait: Wait) -> None:
+    def __init__(self, name: str, exchange: Exchange, layout: Layout, weighted: bool, wait: Wait) -> None:
         self._name, self._exchange, self._layout, self._wait = name, exchange, layout, wait
+        self._weighted = weighted
         self._link: handover.Link
         self._leader = 0  # its rank
         self._lineage = 0  # of the models that this epoch makes
@@ -59,6 +61,7 @@ class Rounds:
         self._last: Contribution | None = None
         self._counted = 0  # finished counts of this step
         self._needed = (0, 0)  # counts that the last two steps took
+        self._divisor = 1.0  # of the last step
 
     def begin(self, link: handover.Link, leader: int, lineage: int, timeout: float) -> None:
         """A new epoch, in which all members have the model of the member `leader`."""
@@ -79,44 +82,51 @@ class Rounds:
         self._standing = False
         check = self._counted == 0 and self._exchange.version % CHECK_INTERVAL == 0
         expected = self._counted + 1 == self._needed[0] == self._needed[1]
-        flat = self._reduce() if expected else None
+        flat = self._reduce(self._divisor) if expected else None
         counts = Counts.of(self._reduce_counts() if flat is None else flat.counts)
+        divisor = max(1.0, counts.batch_size if self._weighted else counts.num_gradients)
         self._counted += 1
         if check:
             self._compare_checksums()
         if counts.buffers:
             self._share_buffers()
         if counts.num_gradients and counts.batch_size >= counts.virtual_batch_size:
-            self._finish_step(flat or self._reduce())
+            if flat is None:
+                flat = self._reduce(divisor)
+            elif divisor != self._divisor:
+                flat.gradients.mul_(self._divisor / divisor)
+            self._divisor = divisor
+            self._finish_step(flat)
         elif flat:
             self._layout.give_back(flat)
         if counts.num_idle == self._link.size:
             self._idle = False  # all wait again, rather than count in circles
-        with self._exchange.changed:
+        with self._exchange.lock:
             self._exchange.busy = 0
-        self._exchange.wake()
+        self._exchange.tell_program()
 
     def _add_contribution(self) -> None:
         """Wait for the program's next contribution and add it to ours."""
-        exchange = self._exchange
+        exchange, mine = self._exchange, self._mine
         patience = 0.0 if self._idle else self._timeout if self._link.size > 1 else None
         if not self._wait(lambda: bool(exchange.inbox), patience):
             if not self._idle:
                 log("error", "%s: no contribution or skip for %g s: taken as skipping", self._name, patience)
             self._idle = True
-            self._mine.num_skipped += 1
+            self._mine = mine._replace(num_skipped=mine.num_skipped + 1)
             return
         self._idle = False
-        with exchange.changed:
+        with exchange.lock:
             given = self._last = exchange.inbox.popleft()
             exchange.busy += 1
             late = exchange.version - given.version >= exchange.parallel_gradients
             void = late or given.generation != exchange.generation
         if given.flat is None or void:
-            self._mine.num_skipped += 1
+            self._mine = mine._replace(num_skipped=mine.num_skipped + 1)
             return
-        self._mine.num_gradients += 1
-        self._mine.batch_size += given.batch_size
+        self._mine = mine._replace(
+            num_gradients=mine.num_gradients + 1, batch_size=mine.batch_size + given.batch_size
+        )
         if self._sum is None:
             self._sum = given.flat
         else:
@@ -125,8 +135,7 @@ class Rounds:
 
     def _our_counts(self) -> torch.Tensor:
         leads = self._leads()
-        return replace(
-            self._mine,
+        return self._mine._replace(
             num_idle=float(self._idle),
             virtual_batch_size=self._exchange.virtual_batch_size if leads else 0,
             buffers=float(leads and self._last is not None and self._last.buffers is not None),
@@ -137,11 +146,15 @@ class Rounds:
         self._link.all_reduce(counts)
         return counts
 
-    def _reduce(self) -> Flat:
-        """The sum of all contributions to this step. A buffer that fails on its way is not used again."""
+    def _reduce(self, divisor: float) -> Flat:
+        """The sum of all contributions to this step, their gradients over `divisor`.
+
+        A buffer that fails on its way is not used again.
+        """
         flat = self._layout.take()
         if self._sum:
-            flat.buffer.copy_(self._sum.buffer)
+            torch.mul(self._sum.gradients, 1.0 / divisor, out=flat.gradients)
+            flat.present.copy_(self._sum.present)
         else:
             flat.buffer.zero_()
         flat.counts.copy_(self._our_counts())
@@ -152,7 +165,7 @@ class Rounds:
         self._needed = (self._counted, self._needed[0])
         self._counted = 0
         exchange = self._exchange
-        with exchange.changed:
+        with exchange.lock:
             exchange.version += 1
             self.forget()
             if exchange.lineage:
@@ -180,7 +193,7 @@ class Rounds:
             last.buffers = None
         else:
             buffers = handover.unpack(package)
-            with self._exchange.changed:
+            with self._exchange.lock:
                 self._exchange.buffers = buffers
 
     def _leads(self) -> bool:

@@ -10,7 +10,10 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from agent import measured
 from agent.files import write_atomic
+from agent.record import LogError
+from agent.scenario import ScenarioError, from_settings
 from plots.charts import Chart, Line, number
 from plots.run import Run, compare_checksums, last, load_run, mean
 from plots.table import PlotError
@@ -19,7 +22,6 @@ TEMPLATE = Path(__file__).with_name("report.html.j2")
 SHARES = {"acting": 0, "waiting": 1, "learning": 2, "reducing": 3}  # of wall time, and their colours
 REST = 5  # colour of the rest
 TIME_UNITS = ((3 * 3600.0, 3600.0, "h"), (600.0, 60.0, "min"), (0.0, 1.0, "s"))  # from so many s on
-SECONDS_PER_DAY = 86400.0
 
 
 @dataclass
@@ -200,38 +202,18 @@ def charts(run: Run) -> list[Chart]:
     ]
 
 
-def accounting(run: Run) -> list[tuple[str, str, str, str, str]]:
-    """Modeled against measured: quantity, modeled, measured, measured / modeled, what explains it."""
-    log, config = run.log, run.config
-    steps, seconds, transitions = (last(log, name) for name in ("step", "time", "transitions"))
-    modeled, throughput = last(log, "modeled_transitions"), last(log, "modeled_throughput")
-    physics = config.get("env", {}).get("physics", {})
-    control_dt = physics.get("timestep", np.nan) * physics.get("decimation", np.nan)  # s
-    updates = np.diff(log.column("updates"), prepend=0.0)
-    sizes = log.column("gradient_batch_size")
-    there = np.isfinite(sizes) & (updates > 0)
-    size = float(np.average(sizes[there], weights=updates[there])) if there.any() else float("nan")
-    asked = last(log, "virtual_batch_size")
-    rows = [
-        ("sequences per update", asked, size, "overshoot: the virtual batch size is a lower bound"),
-        ("policy steps learned from", modeled, transitions, "overshoot, summed over the updates"),
-        (
-            "policy steps per second",
-            throughput,
-            steps / seconds,
-            "steps that peers took, learned from or not",
-        ),
-        (
-            "simulated experience, days",
-            last(log, "modeled_simulated_experience_days"),
-            steps * control_dt / SECONDS_PER_DAY,
-            "steps that peers took, at the policy rate",
-        ),
-    ]
-    return [
-        (name, number(model), number(real), number(real / model, 4) if model else "–", why)
-        for name, model, real, why in rows
-    ]
+def accounting(run: Run) -> tuple[list[list[str]], str]:
+    """Quantity, modeled, measured, their ratio and what lies between; or why there is no such table."""
+    try:
+        found = measured.read(run.log.path)
+        lines = measured.compare(from_settings(found.as_asked_for()), found)
+    except (LogError, ScenarioError, ValueError) as error:  # of a log with gaps
+        return [], str(error)
+    rows = []
+    for name, model, real, why in lines:
+        modeled, ratio = ("–", "–") if model is None else (number(model), number(real / model))
+        rows.append([name, modeled, number(real), ratio, why])
+    return rows, ""
 
 
 def peers(run: Run) -> list[list[str]]:

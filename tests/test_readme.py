@@ -1,21 +1,70 @@
-"""The README tells the truth: its table of columns is the declared one, and what it links exists."""
+"""The documentation tells the truth: its table of columns, its links, and the arguments of its commands."""
 
 import re
+import shlex
 from pathlib import Path
 
+import pytest
+
+from agent import arguments, doctor, evaluate, export, play
 from agent.columns import columns
+from agent.config import from_omegaconf
+from plots import command as plot
+from tests.agent.test_config import compose
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text()
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_table_of_columns_is_the_declared_one():
-    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", README.split("### Columns of logs.tsv")[1], re.M)
+    """The one table is in docs/logs.md; the declaration in agent/columns.py."""
+    page = (ROOT / "docs" / "logs.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", page.split("## Columns of logs.tsv")[1], re.M)
     declared = [(c.name, c.unit, c.description) for c in columns(())]
     assert [tuple(cell.strip() for cell in row) for row in rows if row[0] != "reward_TERM"] == declared
 
 
-def test_what_it_links_exists():
-    links = [link for link in re.findall(r"\]\(([^)#]+)\)", README) if not link.startswith("http")]
-    assert len(links) > 8
-    assert [link for link in links if not (ROOT / link).exists()] == []
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_what_a_page_links_exists(page):
+    links = re.findall(r"\]\(([^)#\s]+)[^)]*\)", page.read_text())
+    local = [link for link in links if not link.startswith("http")]
+    assert [link for link in local if not (page.parent / link).exists()] == []
+
+
+def test_the_readme_links_every_page():
+    links = (ROOT / "README.md").read_text()
+    assert [page.name for page in PAGES[2:] if f"](docs/{page.name})" not in links] == []
+
+
+def commands(page):
+    """Every command of a page as a list of words, without comments; a line may hold several, or go on."""
+    text = re.sub(r"\\\n\s*", "", page.read_text())
+    lines = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    parts = [part for line in lines for part in re.split(r"&&", line)]
+    return [shlex.split(part, comments=True) for part in parts if part.strip().startswith("python ")]
+
+
+def check(words):
+    """Parses the arguments of one command as the command would."""
+    tools = {"agent.evaluate": evaluate, "agent.play": play, "agent.export": export}
+    name, rest = (words[2], words[3:]) if words[1] == "-m" else (words[1], words[2:])
+    if name in tools:
+        arguments.options(tools[name].Options, rest)
+    elif name == "agent.experiment" and "-m" not in rest:
+        from_omegaconf(compose(*rest))
+    elif name == "agent.doctor":
+        doctor.parse_arguments(rest)
+    elif name == "plot.py":
+        plot.parse_arguments(rest)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_commands_of_a_page_can_be_typed(page):
+    for words in commands(page):
+        check(words)
+
+
+def test_commands_are_found_and_checked():
+    assert len(commands(PAGES[0])) > 8
+    with pytest.raises(ValueError, match="no_such_key"):
+        check(["python", "-m", "agent.evaluate", "no_such_key=1"])

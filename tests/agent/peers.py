@@ -44,7 +44,10 @@ class Processes:
 
     def rows(self, name: str, group: str = "default") -> list[dict[str, str]]:
         """The complete rows that a peer has logged so far."""
-        path = self.directory / "outputs" / "herd" / group / "peers" / name / "logs.tsv"
+        return self.table(self.directory / "outputs" / "herd" / group / "peers" / name / "logs.tsv")
+
+    def table(self, path: Path) -> list[dict[str, str]]:
+        """The complete rows of a log; none if there is no such file."""
         if not path.exists():
             return []
         text = path.read_text()
@@ -59,7 +62,8 @@ def processes(directory: Path) -> Iterator[Processes]:
     finally:
         for process in group.started:
             process.kill()
-            process.communicate()
+            if process.returncode is None:
+                process.communicate()
 
 
 def wait_until(condition: Callable[[], bool], what: str, seconds: float = 60.0) -> None:

@@ -203,6 +203,11 @@ def test_newer_version_is_refused(saved):
     assert refusal(saved) == "of format version 2; this program reads up to 1"
 
 
+def test_a_version_that_is_too_old_is_refused(saved):
+    rewrite(saved, version="0")
+    assert refusal(saved) == "of format version 0; this program reads none before 1"
+
+
 @pytest.mark.parametrize(
     "tree",
     [

@@ -9,7 +9,7 @@ import pytest
 
 from plots import command as plot
 
-COMMANDS = ["experiment", "evaluate", "play", "export", "scenario", "a2c", "doctor"]
+COMMANDS = ["experiment", "evaluate", "play", "export", "scenario", "a2c", "doctor", "launch"]
 
 
 @pytest.mark.parametrize("name", [*(f"agent.{name}" for name in COMMANDS), "moolib.broker"])

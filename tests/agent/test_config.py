@@ -37,6 +37,14 @@ def test_every_key_is_explained_by_a_comment():
     assert keys > 100
 
 
+def test_the_key_file_may_come_from_the_environment(monkeypatch):
+    monkeypatch.setenv("HERD_KEY_FILE", "/keys/herd")
+    assert from_omegaconf(compose()).key_file == "/keys/herd"
+    assert from_omegaconf(compose("key_file=/keys/other")).key_file == "/keys/other"
+    monkeypatch.setenv("HERD_KEY_FILE", "")
+    assert from_omegaconf(compose()).key_file is None
+
+
 @pytest.mark.parametrize(
     ("override", "named"),
     [

@@ -1,15 +1,24 @@
 """The parts of an update that the replicas must agree on: sums, clipping, learning rates, settings."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from agent.actors import Actors
 from agent.clock import Clock
 from agent.config import OptimizerConfig
 from agent.group_sums import GroupSums
-from agent.learner import clip_gradients, differences
+from agent.learner import (
+    MAX_DROPPED_IN_A_ROW,
+    Learner,
+    Progress,
+    TrainingError,
+    clip_gradients,
+    differences,
+)
 from agent.schedule import next_learning_rate
 
 
@@ -65,6 +74,41 @@ def test_clipping_by_hand_and_its_norm_has_six_digits():
     assert clip_gradients([parameter], 10.0) == 1.41421
     parameter.grad = torch.tensor([math.nan, 1.0])
     assert math.isnan(clip_gradients([parameter], 1.0))
+
+
+def test_a_run_of_gradients_that_are_not_finite_ends_training():
+    learner = object.__new__(Learner)
+    learner.parameters = [torch.nn.Parameter(torch.zeros(2))]
+    learner.sums = GroupSums({"steps": 1, "metrics": 5, "obs_moments": 1})
+    learner.config = SimpleNamespace(
+        algorithm=SimpleNamespace(grad_norm_clipping=1.0, optimizer=optimizer("constant"), epochs=1),
+        model=SimpleNamespace(normalize_observations=False), unroll_length=1,
+    )  # fmt: skip
+    learner.progress, learner.updates = Progress(), []
+    learner.optimizer = torch.optim.SGD(learner.parameters, lr=1.0)
+    stats = {"num_gradients": 1, "num_skipped": 0, "batch_size": 1}
+    learner.accumulator = SimpleNamespace(get_gradient_stats=lambda: stats, zero_gradients=lambda: None)
+
+    def apply(gradient):
+        learner.sums.attach()
+        learner.parameters[0].grad = torch.tensor([gradient, 0.0])
+        learner._apply_update()
+
+    for gradient in [math.nan] * (MAX_DROPPED_IN_A_ROW - 1) + [1.0] + [math.inf] * (MAX_DROPPED_IN_A_ROW - 1):
+        apply(gradient)
+    assert learner.progress.dropped == 2 * (MAX_DROPPED_IN_A_ROW - 1)
+    assert learner.parameters[0].tolist() == pytest.approx([-1e-3, 0.0])  # the one that was finite
+    with pytest.raises(TrainingError, match="the last 20 updates were not finite"):
+        apply(math.nan)
+
+
+def test_actions_that_are_not_finite_end_training():
+    actors = object.__new__(Actors)
+    actors.policy = SimpleNamespace(act=lambda *_: (torch.tensor([[math.nan]]), ()), log_std=torch.zeros(1))
+    actors.batches, actors.memories, actors.generator = [slice(0, 1)], [()], None
+    actors.rollout = SimpleNamespace(obs=torch.zeros(1, 1), start=torch.zeros(1, 1))
+    with pytest.raises(TrainingError, match="actions are not finite"):
+        actors._act(0, 0)
 
 
 def test_differences_name_the_key_and_both_values():

@@ -112,6 +112,20 @@ def test_file_that_was_there_before(tmp_path, header, message):
         assert path.read_text() == header
 
 
+def test_rows_of_lost_updates_are_taken_back(tmp_path):
+    path = tmp_path / "logs.tsv"
+    log = TsvLog(path, COLUMNS)
+    for step in (None, 1, 2, 2, 5, 7):
+        log.write({"step": step, "note": "x"})
+    assert log.cut("step", 2) == 2
+    assert log.cut("step", 2) == 0
+    log.write({"step": 3})
+    assert [line.split("\t")[0] for line in path.read_text().splitlines()] == ["step", "", "1", "2", "2", "3"]
+    assert log.cut("step", -1) == 5
+    assert path.read_text() == "step\tloss\tnote\n"
+    log.close()
+
+
 @pytest.mark.parametrize("half", ["2", "2\t0.", "2\t0.5\tx"])
 def test_half_written_last_line_is_cut_off(tmp_path, half):
     path = tmp_path / "logs.tsv"

@@ -7,6 +7,8 @@ import sys
 import time
 from pathlib import Path
 
+from agent import checkpoint
+
 SMALL = [
     "env=go2", "seed=3", "actor_batch_size=4", "unroll_length=6", "batch_size=4", "virtual_batch_size=4",
     "model.hidden_sizes=[16,16]", "physics_threads=1", "learner_threads=1", "log_interval=1e-6",
@@ -77,4 +79,17 @@ def test_other_settings_than_the_checkpoint_are_refused_by_name(tmp_path):
     output, _ = process.communicate(timeout=60)
     assert process.returncode == 2
     assert "algorithm.clip=0.3 (there: 0.2)" in output
+    assert "start another run with another group" in output
     assert "Traceback" not in output
+    said = train(tmp_path, "total_steps=96", "seed=4", "env.commands.yaw_rate=[-1,0.5]")
+    assert "env.commands.yaw_rate=(-1.0, 0.5) (there: (-1.0, 1.0))" in said
+    assert "seed=4 (there: 3)" in said and "total_steps=96.0 (there: 48.0)" in said
+
+
+def test_a_checkpoint_of_another_kind_is_refused_in_one_line(tmp_path):
+    savedir = tmp_path / "outputs" / "herd" / "test"
+    savedir.mkdir(parents=True)
+    checkpoint.save(savedir / "checkpoint.safetensors", {"policy": {}})
+    output, _ = (process := start(tmp_path)).communicate(timeout=60)
+    assert process.returncode == 1 and "Traceback" not in output
+    assert "no checkpoint of a run of this version of herd: KeyError 'learner'" in output.splitlines()[-1]

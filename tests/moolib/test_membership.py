@@ -83,6 +83,34 @@ def test_missing_pings(world):
     assert world.run(1) == []
 
 
+def test_a_broker_that_was_cut_off_drops_nobody(world):
+    for name in "abc":
+        world.join(name, timeout=2.0)
+    ((epoch, _),) = world.run(1)
+    for name in "abc":
+        world.group.ping(name, epoch, {})
+    world.run(10)
+    world.group.expire()
+    assert world.group.ping("a", epoch, {})  # the first one that gets through again
+    for elapsed in range(11):
+        assert world.run(0.2) == []
+        assert world.group.ping("a", epoch, {})
+        if elapsed > 4:
+            assert world.group.ping("b", epoch, {})
+        world.group.expire()  # in the end c, which did not come back in its time
+    assert world.run(0.2) == [(epoch + 1, ["a", "b"])]
+
+
+def test_a_newcomer_does_not_wait_for_members_that_were_silent_before_it_came(world):
+    world.join("a", timeout=2.0)
+    ((epoch, _),) = world.run(10)
+    world.group.expire()
+    assert world.run(1) == []
+    world.join("b", timeout=2.0)
+    world.group.expire()
+    assert world.run(1) == [(epoch + 1, ["b"])]
+
+
 def test_failed_reductions_back_off_while_the_roster_stays(world):
     world.join("a")
     world.join("b")

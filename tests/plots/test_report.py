@@ -23,7 +23,9 @@ CONFIG = {
     "total_steps": 1e6,
     "savedir": "x",
     "env": {"name": "go2", "physics": {"timestep": 0.005, "decimation": 4}},
-    "algorithm": {"name": "ppo"},
+    "algorithm": {"name": "ppo", "epochs": 2},
+    "unroll_length": 10,
+    "warmup": 0,
     "model": {"name": "mlp", "hidden_sizes": [128, 64]},
     "connect": None,
 }
@@ -50,6 +52,8 @@ def run(tmp_path):
             "modeled_throughput": 1600 / 60, "steps_per_second": 50, "share_acting": 0.5,
             "share_learning": 0.25, "checksum": f"aa{i}", "checksum_updates": 20 * i,
             "modeled_simulated_experience_days": 0.01, "local_steps": 2000 * i, "local_steps_per_second": 33,
+            "dropped_gradients": 0, "num_skipped": 0, "timeouts": 3, "blowups": 0, "share_waiting": 0,
+            "share_reducing": 0,
         }
         for i in range(1, 4)
     ]  # fmt: skip
@@ -70,11 +74,13 @@ def test_the_numbers_are_right(run):
     loaded = load_run(run)
     assert [table.path.parent.name for table in loaded.peers] == ["first", "second"]
     assert compare_checksums(loaded.peers) == (2, 1)
-    sizes, steps, rate, days = report.accounting(loaded)
-    assert sizes[1:4] == ("8", "12", "1.5")
-    assert steps[1:4] == ("4,800", "7,200", "1.5")
-    assert rate[1:4] == ("26.67", "50", "1.875")  # 9000 steps in 180 s
-    assert days[1:3] == ("0.01", f"{9000 * 0.02 / 86400:.4g}")
+    table, missing = report.accounting(loaded)
+    rows = {row[0]: row[1:] for row in table}
+    assert missing == ""
+    assert rows["robots (sequences per update)"][:3] == ["8", "12", "1.5"]
+    assert rows["policy steps learned from"][:3] == ["2,400", "7,200", "3"]  # 8 x 10 x 60 updates / 2 epochs
+    assert rows["simulated per second"][1] == "50"  # 9000 steps in 180 s
+    assert rows["contributions left out"][:3] == ["–", "0", "–"]
     assert ("model.hidden_sizes", "[128, 64]") in report.settings(CONFIG)
     assert ("connect", "null") in report.settings(CONFIG)
     first, second = report.peers(loaded)
@@ -109,6 +115,7 @@ def test_columns_that_are_missing_leave_gaps_only(tmp_path):
     (directory / "meta.json").write_text(json.dumps({"config": {}}))
     loaded = load_run(tmp_path / "run")
     page = text_of(report.render(loaded, report.look(loaded)))
+    assert "no log of a training: it has no column" in page or "damaged" in page
     assert "no values in the log" in page and "nan" not in page
 
 

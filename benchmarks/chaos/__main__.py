@@ -1,0 +1,177 @@
+"""Harms a group of training peers again and again, and checks that nothing is lost, doubled or wrong.
+
+    python -m benchmarks.chaos [faults=40] [peers=6] [timeout=2] [seed=1]
+
+A broker and up to six peers (`benchmarks.chaos.peer`), all real processes of this machine; the schedule of
+faults follows from the seed. After each fault all peers must train together again, their models must be equal
+bit for bit, and the ledger of their updates must be in order. With 200 faults or more, the broker is also
+unreachable for a minute once. Prints a table, and exits with 1 if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+from agent.arguments import command
+from agent.config import Count
+from benchmarks.chaos import training
+from benchmarks.chaos.faults import FAULTS, ONCE, Fault
+from benchmarks.chaos.rig import Broker, Hang, Rig, free_port
+from envs.schema import Bounds, Positive
+
+LONG = 200  # faults; from so many on, `ONCE` is part of the schedule
+FEWEST = 4  # peers: some faults take one, and three leaders in a row take three
+
+
+@dataclass(frozen=True)
+class Options:
+    faults: Count = 40
+    peers: Annotated[int, Bounds(low=FEWEST, high=32)] = 6
+    timeout: Positive = 2.0  # s, of the group
+    seed: int = 1
+    training: Annotated[int, Bounds(low=0)] = 1  # faults of each kind that real training peers suffer
+
+
+@dataclass
+class Row:
+    """All faults of one kind."""
+
+    times: int = 0
+    pause: float = 0.0  # s, the longest
+    lost: int = 0  # updates
+    problems: str = ""  # the first one
+
+
+class Chaos:
+    """Runs the schedule; `rows` is the table so far."""
+
+    def __init__(self, options: Options, directory: Path) -> None:
+        self.options = options
+        broker = Broker(f"127.0.0.1:{free_port()}")
+        self.rig = Rig(broker, directory, options.timeout, options.seed)
+        self.rows: dict[str, Row] = {}
+
+    def schedule(self) -> list[tuple[str, Fault]]:
+        """As many faults as asked for: each kind at least once, if they suffice."""
+        kinds = list(FAULTS)
+        weights = [often for _, often in FAULTS.values()]
+        extra = self.options.faults - len(kinds)
+        names = kinds + self.rig.random.choices(kinds, weights, k=max(extra, 0))
+        self.rig.random.shuffle(names)
+        chosen = [(name, FAULTS[name][0]) for name in names[: self.options.faults]]
+        return chosen + list(ONCE.items()) * (self.options.faults >= LONG)
+
+    def run(self) -> None:
+        """All faults, one after the other.
+
+        Raises:
+            Hang: after which nothing more can be said; the table holds what happened.
+        """
+        began = time.monotonic()
+        self.fill("peers join")
+        for name, fault in self.schedule():
+            row = self.rows.setdefault(name, Row())
+            row.times += 1
+            try:
+                watch = fault(self.rig)
+                row.pause = max(row.pause, watch.pause)
+                self.rig.train_together()
+            except Hang as hang:
+                row.problems = row.problems or str(hang)
+                raise
+            self.check(row)
+            print(
+                f"{time.monotonic() - began:6.1f} s  {name}: {watch.pause:.2f} s", file=sys.stderr, flush=True
+            )
+            self.fill("peers join")
+
+    def run_training(self, directory: Path) -> None:
+        """The faults of real training peers.
+
+        Raises:
+            Hang: as `run`.
+        """
+        peers = training.Training(directory, self.options.seed)
+        try:
+            for name, fault in list(training.FAULTS.items()) * self.options.training:
+                row = self.rows.setdefault(name, Row())
+                row.times += 1
+                try:
+                    fault(peers)
+                    peers.fill()
+                    row.problems = row.problems or peers.problems()
+                except Hang as hang:
+                    row.problems = row.problems or str(hang)
+                    raise
+                print(f"  {name}", file=sys.stderr, flush=True)
+        finally:
+            peers.close()
+
+    def fill(self, name: str) -> None:
+        """Start peers until there are as many as there should be."""
+        row = self.rows.setdefault(name, Row())
+        while len(self.rig.peers) < self.options.peers:
+            if not self.rig.peers:
+                self.rig.start()
+            else:
+                with self.rig.watch() as watch:
+                    self.rig.start()
+                    self.rig.train_together()
+                row.times, row.pause = row.times + 1, max(row.pause, watch.pause)
+            self.rig.train_together()
+        self.check(row)
+
+    def check(self, row: Row) -> None:
+        """Ask the ledger."""
+        findings = self.rig.check()
+        row.lost += findings.lost
+        row.problems = row.problems or "; ".join(findings.problems[:2])
+
+    def table(self) -> str:
+        """For people."""
+        lines = [
+            "| fault | times | longest pause of the others | updates lost | verdict |",
+            "|---|---|---|---|---|",
+        ]
+        for name, row in self.rows.items():
+            verdict = row.problems or ("updates lost" if row.lost else "ok")
+            lines.append(f"| {name} | {row.times} | {row.pause:.2f} s | {row.lost} | {verdict} |")
+        return "\n".join(lines)
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing was wrong."""
+        return not any(row.problems or row.lost for row in self.rows.values())
+
+
+def run(options: Options) -> None:
+    """Run the schedule, print the table.
+
+    Raises:
+        SystemExit: something was wrong.
+    """
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
+        chaos = Chaos(options, Path(directory))
+        try:
+            chaos.run()
+            if options.training:
+                chaos.run_training(Path(directory))
+        except Hang:
+            pass
+        finally:
+            chaos.rig.close()
+            print(chaos.table())
+        faults = sum(row.times for name, row in chaos.rows.items() if name != "peers join")
+        print(f"{faults} faults, {chaos.rig.ledger.tip} updates in {time.monotonic() - began:.0f} s")
+        if not chaos.good:
+            sys.exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(command("benchmarks.chaos", Options, run, __doc__, sys.argv[1:]))

@@ -1,0 +1,224 @@
+"""A training peer whose every update can be checked afterwards, and that misbehaves when told to.
+
+Its gradients are whole numbers, small enough that float32 adds them exactly. Each contribution of a peer
+carries a serial number, and its gradient has three parts:
+
+- body `[BODY]`: `pattern(slot) + serial * RAMP`, where the slot is a number of the process;
+- count `[SLOTS]`: 1 at the slot;
+- serial `[SLOTS]`: the serial number at the slot.
+
+So the count and serial parts of a reduced gradient tell which contributions it should hold, and the body
+whether it holds just these: a part of a sum that is missing, doubled or of another step does not fit.
+
+Each event becomes a line of JSON in the peer's log, as `benchmarks.chaos.ledger` reads it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import sys
+import threading
+import time
+import zlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import Any, TextIO
+
+import torch
+
+import moolib
+from moolib import gloo, handover
+
+BODY = 50_000  # parameters: about those of the Go2's policy, 0.2 MB
+SLOTS = 1024  # processes of one run
+MODULUS = 8191.0  # the body is kept below it, where float32 is exact
+RAMP = torch.arange(BODY) % 5 - 2.0
+SLOWER = 10  # times, of a slow peer
+SKIPS = 0.2  # of all turns
+DEATH = 2e-3  # seconds, at most, from the beginning of the deed in which the peer is to die
+REFUSAL_PATIENCE = 2.0  # seconds in which a refusal may be about a peer of our name that has just died
+DAY = 86_400.0  # seconds
+
+
+@dataclass
+class Settings:
+    """How a peer is started; the rig and the peer are of one machine."""
+
+    address: str  # of the broker
+    name: str
+    slot: int
+    directory: str  # for NAME-SLOT.jsonl and NAME-SLOT.err
+    timeout: float = 5.0  # seconds, of the group
+    pause: float = 0.01  # seconds that a gradient takes
+    virtual_batch_size: int = 4
+    netns: str | None = None  # network namespace to enter
+    advertise: str | None = None  # address for the other peers
+
+    def path(self, suffix: str) -> Path:
+        """A file of this peer."""
+        return Path(self.directory) / f"{self.name}-{self.slot}.{suffix}"
+
+
+def pattern(slot: int) -> torch.Tensor:
+    """`[BODY]` whole numbers from -3 to 3."""
+    return torch.arange(BODY) * (slot + 1) % 7 - 3.0
+
+
+class Model:
+    """Parameters, and what has been applied to them: state that is handed over beside them."""
+
+    def __init__(self) -> None:
+        self.body = torch.zeros(BODY, requires_grad=True)
+        self.count = torch.zeros(SLOTS, requires_grad=True)
+        self.serial = torch.zeros(SLOTS, requires_grad=True)
+        self.applied = torch.zeros(SLOTS, 2, dtype=torch.int64)  # contributions, and the sum of their serials
+
+    @property
+    def parameters(self) -> list[torch.Tensor]:
+        """In the order of the accumulator."""
+        return [self.body, self.count, self.serial]
+
+    def set_gradient(self, slot: int, serial: int) -> None:
+        """The gradient of one contribution."""
+        self.body.grad = pattern(slot) + serial * RAMP
+        self.count.grad, self.serial.grad = torch.zeros(SLOTS), torch.zeros(SLOTS)
+        self.count.grad[slot], self.serial.grad[slot] = 1.0, float(serial)
+
+    @torch.no_grad()
+    def apply(self, contributions: int) -> tuple[dict[int, list[int]], bool]:
+        """One update with the mean gradient of so many contributions.
+
+        Returns:
+            Of each slot that took part, its contributions and the sum of their serials; and whether the body
+            is just the sum of these.
+        """
+        body, count, serial = ((p.grad * contributions).round() for p in self.parameters)
+        slots = count.nonzero().flatten().tolist()
+        parts = {slot: [int(count[slot]), int(serial[slot])] for slot in slots}
+        expected = sum((n * pattern(slot) + s * RAMP for slot, (n, s) in parts.items()), torch.zeros(BODY))
+        self.body.add_(body).remainder_(MODULUS)
+        for slot, (n, s) in parts.items():
+            self.applied[slot] += torch.tensor([n, s])
+        complete = sum(n for n, _ in parts.values()) == contributions
+        return parts, complete and torch.equal(body, expected)
+
+    def checksum(self) -> int:
+        """CRC-32 over everything."""
+        return zlib.crc32(self.applied.numpy(), zlib.crc32(self.body.detach().numpy()))
+
+
+class Peer:
+    """The loop, and the deeds that the rig may ask for."""
+
+    def __init__(self, settings: Settings, log: TextIO) -> None:
+        self.settings, self.log = settings, log
+        self.model, self.serial, self.slower = Model(), 0, 1
+        self.random = random.Random(settings.slot)
+        self.rpc = moolib.Rpc()
+        self.rpc.set_name(settings.name)
+        self.rpc.connect(settings.address)
+        self.group = moolib.Group(self.rpc, "chaos")
+        self.group.set_timeout(settings.timeout)
+        self.group.set_advertise(settings.advertise)
+        self.accumulator = moolib.Accumulator("model", self.model.parameters, group=self.group)
+        self.accumulator.set_virtual_batch_size(settings.virtual_batch_size)
+
+    def tell(self, event: str, **fields: Any) -> None:
+        """Write an event to the log, in one system call."""
+        fields |= {"event": event, "time": time.monotonic(), "version": self.accumulator.model_version()}
+        self.log.write(json.dumps(fields) + "\n")
+        self.log.flush()
+
+    def turn(self) -> None:
+        """What every program does in its loop."""
+        accumulator, model = self.accumulator, self.model
+        self.group.update()
+        accumulator.update()
+        if accumulator.wants_state():
+            accumulator.set_state({"applied": model.applied})
+        if accumulator.has_new_state():
+            model.applied = accumulator.state()["applied"].clone()
+            self.tell("took", model=model.checksum())
+        if accumulator.has_gradients():
+            contributions = accumulator.get_gradient_stats()["num_gradients"]
+            parts, right = model.apply(contributions)
+            accumulator.zero_gradients()
+            where = {"members": len(self.group.members()), "leads": accumulator.is_leader()}
+            self.tell("update", model=model.checksum(), parts=parts, right=right, **where)
+        elif accumulator.wants_gradients():
+            self.contribute()
+        else:
+            accumulator.wait(0.05)
+
+    def contribute(self) -> None:
+        """Now and then a skip, otherwise a gradient."""
+        if self.random.random() < SKIPS:
+            return self.accumulator.skip_gradients()
+        time.sleep(self.settings.pause * self.slower)
+        self.serial += 1
+        self.model.set_gradient(self.settings.slot, self.serial)
+        self.accumulator.reduce_gradients(1)
+
+    def obey(self, command: str) -> None:
+        """Do what the rig wants."""
+        if command == "slow":
+            self.slower = SLOWER
+        elif command == "fast":
+            self.slower = 1
+        elif command == "corrupt":
+            with torch.no_grad():
+                self.model.body[BODY // 2] += 1
+            self.tell("corrupted")
+        elif command == "jump":
+            real = time.time
+            time.time = lambda: real() + random.choice([-DAY, DAY])
+        elif command == "die in a reduction":
+            _die_within(gloo.EpochGroup, "all_reduce")
+        elif command == "die in a hand-over":
+            _die_within(handover, "spread")
+
+    def refused(self, since: float) -> str:
+        """Why we may not join, once that is certain."""
+        if self.accumulator.connected() or time.monotonic() - since < REFUSAL_PATIENCE:
+            return ""
+        return self.rpc.debug_info()["refused"]
+
+
+def _die_within(where: Any, name: str) -> None:
+    """Let the next call of a function be the end, somewhere in the middle of it."""
+    original: Callable[..., Any] = getattr(where, name)
+
+    def deadly(*arguments: Any) -> Any:
+        threading.Timer(random.uniform(0, DEATH), os.kill, (os.getpid(), signal.SIGKILL)).start()
+        return original(*arguments)
+
+    setattr(where, name, deadly)
+
+
+def main(settings: Settings, commands: Connection) -> None:
+    """Train until SIGTERM; exits with 2 and one line if the group refuses us."""
+    os.dup2(os.open(settings.path("err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stderr.fileno())
+    if settings.netns:
+        from benchmarks.hosts.network import enter
+
+        enter(settings.netns)
+    torch.set_num_threads(1)
+    with open(settings.path("jsonl"), "w") as log:
+        ended = threading.Event()
+        signal.signal(signal.SIGTERM, lambda *_: ended.set())
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the rig, which ends us
+        peer, since = Peer(settings, log), time.monotonic()
+        peer.tell("start")
+        while not ended.is_set():
+            if commands.poll():
+                peer.obey(commands.recv())
+            peer.turn()
+            if refusal := peer.refused(since):
+                sys.exit(f"{settings.name}: we were refused: {refusal}")
+        peer.tell("end")
+        del peer

@@ -1,0 +1,251 @@
+"""A broker and training peers as real processes on this machine, and what the rig knows of them."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.chaos import peer
+from benchmarks.chaos.ledger import Event, Findings, History, Ledger
+
+ROOT = Path(__file__).parents[2]
+TOGETHER = 15  # updates that all live peers must make together before and after each fault
+PATIENCE = 60.0  # seconds until something that does not happen counts as a hang
+POLL = 0.02  # seconds
+START_TIMEOUT = 10.0  # seconds that a broker has to begin to listen
+
+_forks = multiprocessing.get_context("forkserver")  # a peer is there at once: torch is imported only once
+_forks.set_forkserver_preload(["benchmarks.chaos.peer"])
+
+
+class Hang(Exception):
+    """What should have happened did not."""
+
+
+def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
+    """Wait for it.
+
+    Raises:
+        Hang: It did not come true in time.
+    """
+    deadline = time.monotonic() + patience
+    while not condition():
+        if time.monotonic() > deadline:
+            raise Hang(f"not within {patience:g} s: {what}")
+        time.sleep(POLL)
+
+
+def free_port() -> int:
+    """A port of 127.0.0.1 that nobody uses now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return sock.getsockname()[1]
+
+
+class Broker:
+    """`python -m moolib.broker` at an address."""
+
+    def __init__(self, address: str, prefix: Collection[str] = ()) -> None:
+        command = [*prefix, sys.executable, "-m", "moolib.broker", address]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        deadline = time.monotonic() + START_TIMEOUT
+        while True:  # the port of a broker that was just killed may still be taken
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+            )
+            assert self.process.stdout is not None
+            if line := self.process.stdout.readline():
+                self.address = line.split()[-1]
+                return
+            self.process.wait()
+            if time.monotonic() > deadline:
+                raise Hang(f"no broker could be started at {address}")
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self.process.send_signal(number)
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self.process.kill()
+        self.process.communicate()
+
+
+class Peer:
+    """A process that runs `benchmarks.chaos.peer`, and its log."""
+
+    def __init__(self, settings: peer.Settings) -> None:
+        self.settings = settings
+        self.id = f"{settings.name}-{settings.slot}"
+        self.hurt = False
+        self.events: list[Event] = []
+        self.checked = 0  # events that the ledger has seen
+        self._read = 0  # bytes of the log
+        theirs, self._commands = _forks.Pipe(duplex=False)
+        self._process = _forks.Process(target=peer.main, args=(settings, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process has not ended."""
+        return self._process.is_alive()
+
+    def tell(self, command: str) -> None:
+        """Give a command; see `benchmarks.chaos.peer`."""
+        self._commands.send(command)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def end(self, patience: float = PATIENCE) -> int:
+        """Wait for its end: the exit status, negative for a signal.
+
+        Raises:
+            Hang: It goes on.
+        """
+        self._process.join(patience)
+        if self._process.exitcode is None:
+            raise Hang(f"{self.id} does not end")
+        return self._process.exitcode
+
+    def kill(self) -> None:
+        """SIGKILL."""
+        self._process.kill()
+        self._process.join()
+
+    def said(self) -> str:
+        """What it wrote to the standard error."""
+        path = self.settings.path("err")
+        return path.read_text() if path.exists() else ""
+
+    def read(self) -> list[Event]:
+        """All events so far; a line that is half written is left for the next time."""
+        path = self.settings.path("jsonl")
+        if path.exists():
+            with open(path, "rb") as log:
+                log.seek(self._read)
+                text = log.read()
+            text = text[: text.rfind(b"\n") + 1]
+            self._read += len(text)
+            self.events += map(json.loads, text.splitlines())
+        return self.events
+
+    def updates(self, since: float) -> Iterator[Event]:
+        """The updates it has made since then, the newest first."""
+        recent = itertools.takewhile(lambda event: event["time"] >= since, reversed(self.read()))
+        return (event for event in recent if event["event"] == "update")
+
+
+@dataclass
+class Watch:
+    """What was seen around one fault."""
+
+    pause: float = 0.0  # seconds, the longest of a survivor
+
+
+class Rig:
+    """The broker, the peers, and the ledger of their updates."""
+
+    def __init__(
+        self, broker: Broker, directory: Path, timeout: float, seed: int, pause: float = 0.01
+    ) -> None:
+        self.broker = broker
+        self.directory, self.timeout, self.pause = directory, timeout, pause
+        self.random = random.Random(seed)
+        self.ledger = Ledger()
+        self.peers: list[Peer] = []  # those that should train
+        self.gone: list[Peer] = []
+        self._slots = itertools.count()
+
+    def start(self, name: str | None = None, **more: Any) -> Peer:
+        """Start a peer, without waiting for it; `more` are other settings of its."""
+        slot = next(self._slots)
+        where = (self.broker.address, name or f"peer{slot}", slot, str(self.directory))
+        settings = peer.Settings(*where, self.timeout, self.pause, **more)
+        started = Peer(settings)
+        self.peers.append(started)
+        return started
+
+    def drop(self, one: Peer) -> None:
+        """A peer that will not train any more: its log is checked once more."""
+        self.peers.remove(one)
+        self.gone.append(one)
+
+    def leader(self) -> Peer:
+        """The peer that leads; only while all train together."""
+        leaders = [one for one in self.peers if next(one.updates(0.0))["leads"]]
+        assert len(leaders) == 1
+        return leaders[0]
+
+    def follower(self) -> Peer:
+        """Any peer but the leader."""
+        leader = self.leader()
+        return self.random.choice([one for one in self.peers if one is not leader])
+
+    def anyone(self) -> Peer:
+        """Any peer."""
+        return self.random.choice(self.peers)
+
+    def train_together(self, members: Collection[Peer] = (), patience: float = PATIENCE) -> None:
+        """Wait until these (by default all) peers, and nobody else, have made some updates together.
+
+        Raises:
+            Hang: They do not, in time.
+        """
+        since, members = time.monotonic(), members or self.peers
+
+        def enough(one: Peer) -> bool:
+            together = (u for u in one.updates(since) if u["members"] == len(members))
+            return len(list(itertools.islice(together, TOGETHER))) == TOGETHER
+
+        names = ", ".join(one.id for one in members)
+        until(lambda: all(map(enough, members)), f"{names} train together", patience)
+
+    @contextmanager
+    def watch(self, *victims: Peer) -> Iterator[Watch]:
+        """Measures the longest pause of all peers but the victims, who count as hurt."""
+        for victim in victims:
+            victim.hurt = True
+        watch, since = Watch(), time.monotonic()
+        survivors = [one for one in self.peers if one not in victims]
+        yield watch
+        for survivor in survivors:
+            times = [update["time"] for update in survivor.updates(since - 1.0)]
+            gaps = [later - earlier for later, earlier in itertools.pairwise(times)]
+            watch.pause = max(watch.pause, max(gaps) - statistics.median(gaps))
+
+    def check(self) -> Findings:
+        """Let the ledger see what is new; whoever was hurt is well again."""
+        histories = []
+        for one in [*self.peers, *self.gone]:
+            new = one.read()[one.checked :]
+            one.checked += len(new)
+            histories.append(History(one.id, one in self.peers, one.hurt, new))
+            one.hurt = False
+        self.gone.clear()
+        return self.ledger.check(histories)
+
+    def close(self) -> None:
+        """Kill what is left."""
+        for one in self.peers:
+            one.signal(signal.SIGCONT) if one.alive else None
+            one.kill()
+        self.broker.signal(signal.SIGCONT)
+        self.broker.kill()
