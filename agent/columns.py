@@ -63,10 +63,10 @@ SPEED = (
     Column("local_steps", "policy steps", "local: taken by this peer's robots"),
     Column("local_steps_per_second", "1/s", "local: policy steps since the last row"),
     Column("physics_steps_per_second", "1/s", "local: physics steps since the last row"),
-    Column("share_acting", "0 to 1", "local: share of wall time in which the policy chose actions and their results were stored"),
-    Column("share_waiting", "0 to 1", "local: ... in which the main thread waited for robots or for a gradient"),
-    Column("share_learning", "0 to 1", "local: ... of gradients and optimizer steps, mostly beside the others"),
-    Column("share_reducing", "0 to 1", "local: ... in which the main thread waited for the group's reduction"),
+    Column("share_acting", "0 to 1", "local: share of wall time in which the policy chose actions"),
+    Column("share_waiting", "0 to 1", "local: ... spent waiting for robots or for a gradient"),
+    Column("share_learning", "0 to 1", "local: ... of gradients and updates, mostly beside the others"),
+    Column("share_reducing", "0 to 1", "local: ... spent waiting for the group's reduction"),
 )
 # fmt: on
 

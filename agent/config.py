@@ -168,6 +168,10 @@ def _check_combinations(config: Config) -> None:
         f"a divisor of actor_batch_size x num_actor_batches = {sequences}",
     )
     require(len(config.model.hidden_sizes) > 0, "model.hidden_sizes", [], "at least one width")
+    if config.model.mirror:
+        sizes = list(config.model.hidden_sizes)
+        even = all(width % 2 == 0 for width in sizes)
+        require(even, "model.hidden_sizes", sizes, "even with model.mirror: hidden units come in pairs")
     if config.model.name == "lstm":
         require(not config.model.mirror, "model.mirror", True, "false with model=lstm")
     if config.algorithm.name == "vtrace":

@@ -11,13 +11,12 @@ import time
 import zlib
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
 
 import moolib
-from agent import checkpoint, threads
+from agent import checkpoint, snapshot, threads
 from agent.actors import Actors
 from agent.clock import Clock
 from agent.columns import columns
@@ -25,7 +24,7 @@ from agent.config import Config, ConfigError
 from agent.descriptors import DescriptorWatch
 from agent.group_sums import GroupSums
 from agent.journal import Journal, group_sums_sizes
-from agent.learner import Learner, TrainingError, differences
+from agent.learner import Learner, TrainingError
 from agent.lessons import Lessons
 from agent.loss import make_loss
 from agent.metadata import symlink, write_metadata
@@ -36,7 +35,6 @@ from agent.status import Status
 from envs import make_pool
 
 REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
-MAY_DIFFER = ("connect", "advertise", "key_file", "local_name", "savedir", "localdir")  # when resuming
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
 
 
@@ -128,62 +126,13 @@ class Peer:
         """Goes on from the group's checkpoint, and from the states of our robots in it if we wrote it."""
         if not self.checkpoint_path.exists():
             return
-        saved = checkpoint.load(self.checkpoint_path)
-        try:
-            self._restore(saved)
-        except (AttributeError, KeyError, TypeError, RuntimeError, ValueError) as error:
-            if isinstance(error, ConfigError):
-                raise
-            reason = f"{type(error).__name__} {error}"
-            raise checkpoint.CheckpointError(
-                f"{self.checkpoint_path}: no checkpoint of a run of this version of herd: {reason}"
-            ) from None
+        snapshot.restore(self, checkpoint.load(self.checkpoint_path))
         self.checkpoint_at = self.history_at = self.learner.progress.seconds
         self.status.say(f"resuming from {self.checkpoint_path} at step {self.learner.progress.step:,}")
 
-    def _restore(self, saved: dict[str, Any]) -> None:
-        self.learner.check_settings(saved["learner"]["settings"], str(self.checkpoint_path))
-        ours, theirs = (
-            {k: v for k, v in c.items() if k not in MAY_DIFFER}
-            for c in (asdict(self.config), saved["config"])
-        )
-        if different := differences(ours, theirs):
-            self.status.say(f"other settings than in {self.checkpoint_path}: {'; '.join(different)}")
-        self.learner.policy.load_state_dict(saved["policy"])
-        self.learner.load_state_dict(saved["learner"])
-        self.learner.accumulator.set_model_version(saved["model_version"])
-        writer = saved["writer"]
-        if writer["local_name"] == self.config.local_name:
-            self.wandb_id = writer["wandb_id"]
-            if writer["actors"] is not None and writer["robots"] == self._robots():
-                self.actors.load_state_dict(writer["actors"])
-                self.lessons.generator.set_state(writer["minibatches"])
-                self.pending = self.actors.rollout if writer["pending"] else None
-
-    def _robots(self) -> dict[str, Any]:
-        """What the saved states of the robots depend on."""
-        c = self.config
-        return {"env": asdict(c.env), "sizes": [c.actor_batch_size, c.num_actor_batches], "seed": c.seed}
-
     def save(self, path: Path | None = None) -> None:
         """Writes the group's checkpoint, with the states of our own robots, so that resuming is exact."""
-        checkpoint.save(
-            path or self.checkpoint_path,
-            {
-                "model_version": self.learner.accumulator.model_version(),
-                "policy": self.learner.policy.state_dict(),
-                "learner": self.learner.state_dict(),
-                "config": asdict(self.config),
-                "writer": {
-                    "local_name": self.config.local_name,
-                    "wandb_id": self.wandb_id,
-                    "robots": self._robots(),
-                    "actors": self.actors.state_dict(),
-                    "minibatches": self.lessons.generator.get_state(),
-                    "pending": self.pending is not None,
-                },
-            },
-        )
+        checkpoint.save(path or self.checkpoint_path, snapshot.take(self))
 
     def _save_when_due(self) -> None:
         """Writes the checkpoints that are due; one that fails is tried again after the next interval."""

@@ -57,6 +57,7 @@ def test_the_key_file_may_come_from_the_environment(monkeypatch):
             "algorithm.optimizer.schedule='cosine': must be one of constant, linear, adaptive",
         ),
         ("model.hidden_sizes=[]", "model.hidden_sizes=[]"),
+        ("model.hidden_sizes=[16,15]", "model.hidden_sizes=[16, 15]: must be even with model.mirror"),
         ("precision=fp8", "precision='fp8': must be one of auto, float32, bf16"),
         ("actor_batch_size=many", "actor_batch_size"),
         ("group=a/b", "group=a/b"),
