@@ -115,9 +115,9 @@ class Learner:
             eps=optimizer.epsilon,
             fused=True,
         )
-        self.accumulator = moolib.Accumulator(
-            "model", [*self.parameters, sums.parameter], list(policy.buffers()), group=group
-        )
+        saved = policy.state_dict(keep_vars=True)  # without the buffers that never change
+        buffers = [buffer for name, buffer in policy.named_buffers() if name in saved]
+        self.accumulator = moolib.Accumulator("model", [*self.parameters, sums.parameter], buffers, group=group)
         self.accumulator.set_virtual_batch_size(config.virtual_batch_size)
         self.progress = Progress(learning_rate=optimizer.learning_rate)
         self.updates: list[Update] = []  # since somebody last took them, for the log
