@@ -117,7 +117,8 @@ class Learner:
         )
         saved = policy.state_dict(keep_vars=True)  # without the buffers that never change
         buffers = [buffer for name, buffer in policy.named_buffers() if name in saved]
-        self.accumulator = moolib.Accumulator("model", [*self.parameters, sums.parameter], buffers, group=group)
+        shared = [*self.parameters, sums.parameter]
+        self.accumulator = moolib.Accumulator("model", shared, buffers, group=group)
         self.accumulator.set_virtual_batch_size(config.virtual_batch_size)
         self.progress = Progress(learning_rate=optimizer.learning_rate)
         self.updates: list[Update] = []  # since somebody last took them, for the log
