@@ -142,7 +142,7 @@ class Membership:
         self._failures = min(self._failures + 1, 16)
 
     def expire(self) -> None:
-        """Drop the members that sent no ping for their time-out; but not all: then it is us who are cut off."""
+        """Drop members that sent no ping for their time-out; but not all: then it is us who are cut off."""
         now = self._now()
         silent = [m for m in self.members.values() if now - m.last_ping > m.timeout]
         if len(silent) < len(self.members):

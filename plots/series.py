@@ -24,7 +24,6 @@ class Series:
         smooth: `[points]`, the rolling mean of `y`.
         spread: `[points]`, standard deviation between the logs of a mean, NaN where there is but one; None
             for the curve of one log.
-        key: The column.
     """
 
     label: str
@@ -32,7 +31,6 @@ class Series:
     y: np.ndarray
     smooth: np.ndarray
     spread: np.ndarray | None = None
-    key: str = ""
 
 
 def rolling_mean(values: np.ndarray, window: int) -> np.ndarray:
@@ -83,14 +81,14 @@ def make_series(
             several = len(tables) > 1 or len(ykeys) == 1
             for label, _, (x, y, smooth) in curves:
                 parts = [label] * several + [key] * (len(ykeys) > 1)
-                series.append(Series(" ".join(parts), x, y, smooth, key=key))
+                series.append(Series(" ".join(parts), x, y, smooth))
             continue
         members: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         for _, table, (x, _, smooth) in curves:
             members.setdefault(_group_label(table, group), []).append((x, smooth))
         for label, group_curves in members.items():
             name = f"{label} ({len(group_curves)})" + f" {key}" * (len(ykeys) > 1)
-            series.append(_mean_series(name, group_curves, key, log_x))
+            series.append(_mean_series(name, group_curves, log_x))
     return series
 
 
@@ -121,13 +119,11 @@ def _group_label(table: Table, group: str) -> str:
         return "all"
     if group == "run":
         config = table.meta.get("config", {})
-        return str(config.get("group") or table.path.parent)
+        return str(config.get("savedir") or table.path.parent)
     return f"{group}={table.setting(group)}"
 
 
-def _mean_series(
-    label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], key: str, log_x: bool
-) -> Series:
+def _mean_series(label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], log_x: bool) -> Series:
     """Mean of curves (x, y) that have points at different places, which are joined by straight lines.
 
     It reaches as far as at least half of the curves do.
@@ -144,7 +140,7 @@ def _mean_series(
     mean = np.nansum(values, axis=0) / count
     squares = np.nansum((values - mean) ** 2, axis=0)
     spread = np.sqrt(np.divide(squares, count - 1, out=np.full(len(grid), np.nan), where=count > 1))
-    return Series(label, grid, mean, mean, spread, key)
+    return Series(label, grid, mean, mean, spread)
 
 
 def _file_labels(paths: Sequence[Path]) -> list[str]:

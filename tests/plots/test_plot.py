@@ -223,6 +223,14 @@ def test_a_group_is_shown_by_its_mean_and_spread(tmp_path):
     assert vtrace.smooth[-1] == 100 and np.isnan(vtrace.spread).all()
 
 
+def test_the_peers_of_a_run_are_one_group(tmp_path):
+    tables = logs_of(tmp_path, a=(1, [1, 2, 3]), b=(2, [3, 6, 9]), c=(3, [5, 5, 5]))
+    for table, run in zip(tables, ("x/one", "x/one", "x/two"), strict=True):
+        (table.path.parent / "meta.json").write_text(json.dumps({"config": {"savedir": run}}))
+    series = make_series(tables, "step", ["mean_episode_return"], group="run")
+    assert [(one.label, one.smooth[-1]) for one in series] == [("x/one (2)", 6), ("x/two (1)", 5)]
+
+
 def test_a_mean_reaches_as_far_as_half_of_its_logs(tmp_path):
     tables = logs_of(tmp_path, a=(1, [1, 1, 1]), b=(2, [3, 3]), c=(3, [5]))
     (one,) = make_series(tables, "step", ["mean_episode_return"], group="all")
