@@ -104,11 +104,13 @@ def run_all(network: Network, options: Options, table: Table) -> None:
         enough = 2.5 * options.timeout
         table.add("it cannot send", *cut(rig, network, Condition(sends=False), enough), rig)
         table.add("it cannot receive", *cut(rig, network, Condition(receives=False), 3 * enough), rig)
-        with rig.watch() as watch, network.condition(0, CUT):
-            time.sleep(options.timeout)
+        with rig.watch() as watch:
+            with network.condition(0, CUT):
+                time.sleep(options.timeout)
+                rig.train_together()
+            time.sleep(enough)
             rig.train_together()
         table.add("the broker's link cut", watch.pause, 0.0, rig)
-        rig.train_together()
         with rig.watch() as watch, network.condition(PEERS, Condition(delay=ROUND_TRIP, loss=LOSS)):
             time.sleep(SLOW)
             rig.train_together()
