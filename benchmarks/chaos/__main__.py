@@ -163,7 +163,7 @@ def run(options: Options) -> None:
             if options.training:
                 chaos.run_training(Path(directory))
         except Hang:
-            pass
+            print(chaos.rig.dump(), file=sys.stderr)
         finally:
             chaos.rig.close()
             print(chaos.table())

@@ -85,9 +85,7 @@ def measure(options: Options, count: int, parallel: int) -> Measured:
 
 def run(options: Options) -> None:
     """Print the table."""
-    print(
-        "| peers | efficiency, waiting | computing | rounds/s | broker | its memory | overshoot |"
-    )
+    print("| peers | efficiency, waiting | computing | rounds/s | broker | its memory | overshoot |")
     print("|---|---|---|---|---|---|---|")
     count = options.least
     while count <= options.most:
