@@ -165,8 +165,8 @@ def run(options: Options) -> None:
         except Hang:
             print(chaos.rig.dump(), file=sys.stderr)
         finally:
-            chaos.rig.close()
             print(chaos.table())
+            chaos.rig.close()
         faults = sum(row.times for name, row in chaos.rows.items() if name != "peers join")
         print(f"{faults} faults, {chaos.rig.ledger.tip} updates in {time.monotonic() - began:.0f} s")
         if not chaos.good:

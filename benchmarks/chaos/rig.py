@@ -89,7 +89,7 @@ class Broker:
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
 
 class Peer:
