@@ -10,7 +10,7 @@ COPY envs envs
 COPY agent agent
 COPY conf conf
 COPY plots plots
-RUN pip install --no-cache-dir torch --index-url https://download.pytorch.org/whl/cpu \
+RUN pip install --no-cache-dir "torch>=2.9,<2.14" --index-url https://download.pytorch.org/whl/cpu \
  && pip install --no-cache-dir -e .
 WORKDIR /runs
 STOPSIGNAL SIGTERM

@@ -76,6 +76,7 @@ class Accumulator:
         self._events = -1  # of the exchange, as of the last update()
         self._connected = False
         self._has_gradients = False
+        self._wanted = False  # a contribution, as the program was told since its last update()
         self._counts = Counts()
         self._version = 0
         self._generation = 0
@@ -111,6 +112,7 @@ class Accumulator:
             return
         if not self._reducer.started():
             self._reducer.start()
+        self._wanted = False
         with exchange.lock:
             if exchange.error:
                 raise exchange.error
@@ -190,8 +192,9 @@ class Accumulator:
         return self._new_state.pop()
 
     def wants_gradients(self) -> bool:
-        """Whether the program may call `reduce_gradients` or `skip_gradients` now."""
-        return self._connected and not self._has_gradients and self._exchange.room()
+        """Whether the program may call `reduce_gradients` or `skip_gradients`, before its next `update()`."""
+        self._wanted = self._connected and not self._has_gradients and self._exchange.room()
+        return self._wanted
 
     def reduce_gradients(self, batch_size: int) -> None:
         """Contribute the parameters' gradients, which are copied and zeroed. One that is None counts as zero.
@@ -268,10 +271,13 @@ class Accumulator:
         self._version = int(version)
 
     def _check_wanted(self, what: str) -> None:
-        if not self.wants_gradients():
+        # A step may have been completed meanwhile, by what was contributed before the members changed. A
+        # gradient that comes then counts as skipped.
+        if not self._wanted and not self.wants_gradients():
             raise RpcError(f"{what}: no gradients are wanted; ask wants_gradients() first")
 
     def _contribute(self, flat: Flat | None, batch_size: int) -> None:
+        self._wanted = False
         contribution = Contribution(flat, batch_size, self._version, self._generation)
         if self._version % CHECK_INTERVAL == 0:
             contribution.checksum = checksum(self._parameters)

@@ -100,7 +100,9 @@ class Membership:
         same_epoch = sync_id == self.sync_id
         if name in self._away and same_epoch:
             joined = self.roster.index(name) - len(self.roster)  # before all who join from now on
-        elif name in self.members and same_epoch:
+        elif (
+            name in self.members
+        ):  # if it has not our epoch, then that is on its way or told at its next ping
             joined = self.members[name].joined
         else:
             joined = self._joined = self._joined + 1
@@ -122,9 +124,9 @@ class Membership:
         """A sign of life. False if the peer has not the epoch that it should have: it must be told again."""
         member = self.members.get(name)
         if member:
-            silence = self._now() - max(m.last_ping for m in self.members.values())
+            silence = self._silence()
             if silence > CUT_OFF * member.timeout:
-                self.forgive(silence)
+                self.forgive(2 * silence)  # TCP tries again after as long as it has tried in vain
             member.last_ping, member.status = self._now(), status
         return self._changed or bool(self._away) or (member is not None and sync_id == self.sync_id)
 
@@ -142,17 +144,20 @@ class Membership:
         self._failures = min(self._failures + 1, 16)
 
     def expire(self) -> None:
-        """Drop members that sent no ping for their time-out; but not all: then it is us who are cut off."""
-        now = self._now()
-        silent = [m for m in self.members.values() if now - m.last_ping > m.timeout]
-        if len(silent) < len(self.members):
-            for member in silent:
+        """Drop the members that sent no ping for their time-out; but not all: then we are cut off."""
+        now, silence = self._now(), self._silence()
+        for member in list(self.members.values()):
+            if now - member.last_ping > member.timeout and silence <= CUT_OFF * member.timeout:
                 self.leave(member.name, f"sent no ping for {member.timeout:g} s")
 
     def forgive(self, seconds: float) -> None:
         """The broker itself was held up for so long; nobody is to blame for missing pings."""
         for member in self.members.values():
             member.last_ping += seconds
+
+    def _silence(self) -> float:
+        """Seconds since any member was heard."""
+        return self._now() - max((m.last_ping for m in self.members.values()), default=0.0)
 
     def _conflict(self, name: str, identity: dict[str, str]) -> Conflict | None:
         for member in self.members.values():

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from agent import arguments, doctor, evaluate, export, play
+from agent import arguments, doctor, evaluate, export, launch, play
 from agent.columns import columns
 from agent.config import from_omegaconf
 from plots import command as plot
@@ -46,7 +46,7 @@ def commands(page):
 
 def check(words):
     """Parses the arguments of one command as the command would."""
-    tools = {"agent.evaluate": evaluate, "agent.play": play, "agent.export": export}
+    tools = {"agent.evaluate": evaluate, "agent.play": play, "agent.export": export, "agent.launch": launch}
     name, rest = (words[2], words[3:]) if words[1] == "-m" else (words[1], words[2:])
     if name in tools:
         arguments.options(tools[name].Options, rest)

@@ -163,10 +163,10 @@ def run(options: Options) -> None:
             if options.training:
                 chaos.run_training(Path(directory))
         except Hang:
-            pass
+            print(chaos.rig.dump(), file=sys.stderr)
         finally:
-            chaos.rig.close()
             print(chaos.table())
+            chaos.rig.close()
         faults = sum(row.times for name, row in chaos.rows.items() if name != "peers join")
         print(f"{faults} faults, {chaos.rig.ledger.tip} updates in {time.monotonic() - began:.0f} s")
         if not chaos.good:

@@ -15,6 +15,7 @@ Each event becomes a line of JSON in the peer's log, as `benchmarks.chaos.ledger
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import random
@@ -208,6 +209,7 @@ def main(settings: Settings, commands: Connection) -> None:
 
         enter(settings.netns)
     torch.set_num_threads(1)
+    faulthandler.register(signal.SIGUSR1)  # the rig asks for the stacks of all threads when there is a hang
     with open(settings.path("jsonl"), "w") as log:
         ended = threading.Event()
         signal.signal(signal.SIGTERM, lambda *_: ended.set())

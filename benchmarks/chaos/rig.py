@@ -12,6 +12,7 @@ import socket
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
@@ -64,8 +65,9 @@ class Broker:
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         deadline = time.monotonic() + START_TIMEOUT
         while True:  # the port of a broker that was just killed may still be taken
+            self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
+                command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
             )
             assert self.process.stdout is not None
             if line := self.process.stdout.readline():
@@ -75,6 +77,11 @@ class Broker:
             if time.monotonic() > deadline:
                 raise Hang(f"no broker could be started at {address}")
 
+    def said(self) -> str:
+        """The end of its log."""
+        self._log.seek(0)
+        return "".join(self._log.readlines()[-40:])
+
     def signal(self, number: int) -> None:
         """Send it a signal."""
         self.process.send_signal(number)
@@ -82,7 +89,7 @@ class Broker:
     def kill(self) -> None:
         """SIGKILL."""
         self.process.kill()
-        self.process.communicate()
+        self.process.wait()
 
 
 class Peer:
@@ -212,6 +219,8 @@ class Rig:
         since, members = time.monotonic(), members or self.peers
 
         def enough(one: Peer) -> bool:
+            if not one.alive:
+                raise Hang(f"{one.id} has ended: {one.said()}")
             together = (u for u in one.updates(since) if u["members"] == len(members))
             return len(list(itertools.islice(together, TOGETHER))) == TOGETHER
 
@@ -241,6 +250,18 @@ class Rig:
             one.hurt = False
         self.gone.clear()
         return self.ledger.check(histories)
+
+    def dump(self) -> str:
+        """For whoever looks for the reason of a hang: what each peer is doing, and has said."""
+        for one in self.peers:
+            if one.alive:
+                one.signal(signal.SIGUSR1)
+        time.sleep(1.0)
+        parts = [f"broker:\n{self.broker.said()}"]
+        for one in self.peers:
+            last = next(one.updates(0.0), None)
+            parts.append(f"{one.id}: alive={one.alive}, last {last}\n{one.said()}")
+        return "\n".join(parts)
 
     def close(self) -> None:
         """Kill what is left."""

@@ -1,13 +1,15 @@
 """How much of their time many peers lose to each other and to the broker, on one machine.
 
-    python -m benchmarks.scaling [most=32] [seconds=5] [compute=0.05] [parameters=50000] [virtual=16]
+    python -m benchmarks.scaling [least=1] [most=32] [seconds=4] [compute=0.05] [virtual=16]
 
 1, 2, 4, ... peers, all real processes, whose stepping and learning are replaced by a sleep of `compute`
 seconds for each contribution, so that the cores are free for what is measured: counts, reductions and the
 broker.
-Efficiency is the peers' contributions per second over those of peers that never wait. The overshoot is what
-updates hold more than the virtual batch of `virtual` contributions, in the mean. All peers share this
-machine's cores, which peers of their own machines would not.
+Efficiency is the peers' contributions per second over those of peers that never wait: once with peers that
+wait for each reduction before they compute again, and once with peers that compute meanwhile
+(`set_parallel_gradients(2)`). The other columns are of the latter. The overshoot is what updates hold more
+than the virtual batch of `virtual` contributions, in the mean. All peers share this machine's cores, which
+peers of their own machines would not.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import os
 import statistics
 import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from agent.arguments import command
@@ -24,7 +27,7 @@ from benchmarks.chaos.rig import Broker, free_port
 from benchmarks.scaling import peer
 from benchmarks.scaling.peer import Options
 
-SETTLE = 2.0  # seconds of training together before the measurement
+SETTLE = 1.0  # seconds of training together before the measurement
 TICKS = os.sysconf("SC_CLK_TCK")  # per second, of the processor times in /proc
 
 _forks = multiprocessing.get_context("forkserver")
@@ -38,14 +41,24 @@ def used(pid: int) -> tuple[float, float]:
     return (int(fields[11]) + int(fields[12])) / TICKS, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 
 
-def measure(options: Options, count: int) -> str:
-    """One row of the table."""
+@dataclass
+class Measured:
+    """What came out for so many peers."""
+
+    rounds: float  # contributions per second of a peer
+    batch: float  # contributions in an update, mean
+    broker_share: float  # of a core
+    broker_memory: float  # MB
+
+
+def measure(options: Options, count: int, parallel: int) -> Measured:
+    """Start so many peers, let them train, end them."""
     broker = Broker(f"127.0.0.1:{free_port()}")
     pipes, processes = [], []
     try:
         for i in range(count):
             ours, theirs = _forks.Pipe()
-            arguments = (options, broker.address, f"peer{i}", theirs)
+            arguments = (options, broker.address, f"peer{i}", parallel, theirs)
             processes.append(_forks.Process(target=peer.main, args=arguments, daemon=True))
             processes[-1].start()
             theirs.close()
@@ -67,18 +80,25 @@ def measure(options: Options, count: int) -> str:
         broker.kill()
     rounds = sum(contributions for contributions, _ in results) / count / options.seconds
     batch = statistics.mean(batch for _, batches in results for batch in batches)
-    share, overshoot = (after - before) / options.seconds, batch / options.virtual - 1
-    efficiency = rounds * options.compute
-    return f"| {count} | {efficiency:.1%} | {rounds:.1f} | {share:.2%} | {memory:.0f} MB | {overshoot:.0%} |"
+    return Measured(rounds, batch, (after - before) / options.seconds, memory)
 
 
 def run(options: Options) -> None:
     """Print the table."""
-    print("| peers | efficiency | rounds/s of a peer | broker, of a core | its memory | overshoot |")
-    print("|---|---|---|---|---|---|")
-    count = 1
+    print("| peers | efficiency, waiting | computing | rounds/s | broker | its memory | overshoot |")
+    print("|---|---|---|---|---|---|---|")
+    count = options.least
     while count <= options.most:
-        print(measure(options, count), flush=True)
+        waiting, computing = (measure(options, count, parallel) for parallel in (1, 2))
+        cells = (
+            f"{waiting.rounds * options.compute:.1%}",
+            f"{computing.rounds * options.compute:.1%}",
+            f"{computing.rounds:.1f}",
+            f"{computing.broker_share:.2%} of a core",
+            f"{computing.broker_memory:.0f} MB",
+            f"{computing.batch / options.virtual - 1:.0%}",
+        )
+        print(f"| {count} | {' | '.join(cells)} |", flush=True)
         count *= 2
 
 

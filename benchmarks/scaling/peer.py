@@ -15,14 +15,15 @@ from envs.schema import Positive
 
 @dataclass(frozen=True)
 class Options:
+    least: Count = 1
     most: Count = 32
-    seconds: Positive = 5.0
+    seconds: Positive = 4.0
     compute: Positive = 0.05
     parameters: Count = 50_000  # about those of the Go2's policy
     virtual: Count = 16
 
 
-def main(options: Options, address: str, name: str, rig: Connection) -> None:
+def main(options: Options, address: str, name: str, parallel: int, rig: Connection) -> None:
     """A peer that sleeps; tells that it trains with all, is told when to count, and gives its counts back."""
     torch.set_num_threads(1)
     members, begin, end = 0, float("inf"), float("inf")
@@ -34,6 +35,7 @@ def main(options: Options, address: str, name: str, rig: Connection) -> None:
     group = moolib.Group(rpc, "scaling")
     accumulator = moolib.Accumulator("model", [model], group=group)
     accumulator.set_virtual_batch_size(options.virtual)
+    accumulator.set_parallel_gradients(parallel)
     while (now := time.monotonic()) < end:
         group.update()
         accumulator.update()

@@ -236,6 +236,40 @@ def test_contributions_outlive_a_change_of_the_members(join):
     assert c.accumulator.get_gradient_stats() == {"num_gradients": 2, "num_skipped": 1, "batch_size": 10}
 
 
+def test_a_step_may_be_completed_by_a_change_of_the_members_while_the_program_computes(join):
+    members = a, b, c = join("a"), join("b"), join("c")
+    gather(members)
+    for member in members:
+        member.accumulator.set_virtual_batch_size(2)
+    want(members)
+    a.reduce(2.0)
+    b.accumulator.skip_gradients()
+    c.accumulator.skip_gradients()
+    want(members)  # for the second count
+    b.reduce(4.0)
+    assert a.accumulator.wants_gradients()  # a computes from here on
+    c.close()  # in the new epoch the contributions of a and b stand, and are enough
+    run([b], b.accumulator.has_gradients)
+    assert b.parameters[0].grad.tolist() == [3, 3, 3]
+    a.reduce(8.0)  # too late for that step
+    with pytest.raises(RuntimeError, match="no gradients are wanted"):
+        a.accumulator.skip_gradients()
+    have([a])
+    assert a.parameters[0].grad.tolist() == [3, 3, 3]
+    for member in (a, b):
+        member.step()
+    want([b])
+    b.reduce(6.0, 2)
+    have([a, b])
+    for member in (a, b):
+        assert member.parameters[0].grad.tolist() == [6, 6, 6]
+        assert member.accumulator.get_gradient_stats() == {
+            "num_gradients": 1,
+            "num_skipped": 1,
+            "batch_size": 2,
+        }
+
+
 def test_a_member_that_does_not_answer_is_taken_as_skipping(join):
     a, b = members = join("a", timeout=0.3), join("b", timeout=0.3)
     gather(members)

@@ -74,6 +74,7 @@ def test_missing_pings(world):
     world.run(0.9)
     world.group.expire()
     assert world.run(0.2) == []
+    assert world.group.ping("b", epoch, {})
     world.group.expire()
     assert world.run(0.2) == [(epoch + 1, ["b"])]
     assert not world.group.ping("a", epoch, {})  # it was stopped and comes back
@@ -87,18 +88,30 @@ def test_a_broker_that_was_cut_off_drops_nobody(world):
     for name in "abc":
         world.join(name, timeout=2.0)
     ((epoch, _),) = world.run(1)
-    for name in "abc":
+    for name in "abc":  # at different times
         world.group.ping(name, epoch, {})
-    world.run(10)
-    world.group.expire()
+        world.run(0.1)
+    for _ in range(99):
+        assert world.run(0.1) == []
+        world.group.expire()
     assert world.group.ping("a", epoch, {})  # the first one that gets through again
-    for elapsed in range(11):
+    for turn in range(61):  # of 0.2 s: as long as it was cut off, and the time-out
         assert world.run(0.2) == []
         assert world.group.ping("a", epoch, {})
-        if elapsed > 4:
+        if turn > 40:
             assert world.group.ping("b", epoch, {})
-        world.group.expire()  # in the end c, which did not come back in its time
+        world.group.expire()  # in the end c, which did not come back
     assert world.run(0.2) == [(epoch + 1, ["a", "b"])]
+
+
+def test_a_member_that_announces_itself_again_and_again_makes_one_epoch(world):
+    for name in "aab":
+        world.join(name)
+    assert len(world.run(1)) == 1
+    for name in "abb":
+        world.join(name)  # sent before the epoch came
+    assert world.run(1) == []
+    assert not world.group.ping("a", 0, {})  # so that one that has missed it is told
 
 
 def test_a_newcomer_does_not_wait_for_members_that_were_silent_before_it_came(world):
