@@ -54,6 +54,9 @@ def check_overrides(arguments: list[str], several: bool = False) -> None:
         if "=" not in argument and not argument.startswith("-") and not valued:
             stop(f"{argument}: write settings as key=value")
     overrides = [argument for argument in arguments if "=" in argument]
+    for flag, value in itertools.pairwise(arguments):
+        if flag in ("--config-dir", "-cd"):
+            overrides.append(f"hydra.searchpath=['file://{Path(value).absolute()}']")
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
             if not several:
@@ -173,8 +176,8 @@ def main() -> None:
         print(usage())
         return
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    sys.argv[1:] = sweep.flag_first(sys.argv[1:])
-    several = sweep.FLAGS[0] in sys.argv
+    sys.argv[1:] = sweep.flags_first(sys.argv[1:])
+    several = not set(sweep.FLAGS).isdisjoint(sys.argv)
     check_overrides(sys.argv[1:], several)
     try:
         train_several() if several else train_one()

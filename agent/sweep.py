@@ -41,10 +41,9 @@ class Outcome:
     yaw_rate_error: float = math.nan
 
 
-def flag_first(arguments: Sequence[str]) -> list[str]:
-    """The command line with the multirun flag in front, where Hydra wants it; users may put it anywhere."""
-    others = [argument for argument in arguments if argument not in FLAGS]
-    return [FLAGS[0], *others] if len(others) < len(arguments) else others
+def flags_first(arguments: Sequence[str]) -> list[str]:
+    """The command line with flags and their values in front of the settings, where Hydra wants them."""
+    return sorted(arguments, key=lambda argument: "=" in argument and not argument.startswith("-"))
 
 
 def choices(overrides: Sequence[str]) -> list[list[str]]:

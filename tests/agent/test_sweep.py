@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from agent.experiment import check_overrides
-from agent.sweep import Outcome, choices, flag_first, table
+from agent.sweep import Outcome, choices, flags_first, table
 from tests.agent.peers import TINY
 
 
@@ -80,10 +80,9 @@ def test_directories_that_differ_are_allowed():
     check_overrides(["-m", "seed=1,2", "connect=127.0.0.1:1", "group=s${seed}"], several=True)
 
 
-def test_the_flag_may_stand_anywhere():
-    assert flag_first(["seed=1,2", "-m", "env=go2"]) == ["-m", "seed=1,2", "env=go2"]
-    assert flag_first(["seed=1,2", "--multirun"]) == ["-m", "seed=1,2"]
-    assert flag_first(["seed=1"]) == ["seed=1"]
+def test_flags_may_stand_anywhere():
+    assert flags_first(["seed=1,2", "-m", "env=go2"]) == ["-m", "seed=1,2", "env=go2"]
+    assert flags_first(["b=1", "--config-dir", "here", "a=2"]) == ["--config-dir", "here", "b=1", "a=2"]
 
 
 def test_every_value_is_tried_once():
