@@ -8,7 +8,6 @@ import os
 import random
 import socket
 import struct
-import subprocess
 import time
 
 import msgpack
@@ -18,6 +17,7 @@ import moolib
 from moolib import Rpc, RpcError, wire
 from moolib.link import MAGIC, VERSION
 from moolib.security import KEY_FILE_VARIABLE, Handshake
+from tests.moolib.certificates import self_signed
 from tests.moolib.peers import ANY, eventually, named, serving
 
 
@@ -33,25 +33,8 @@ def keys(tmp_path):
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """Two pairs (certificate, key), self-signed."""
-    pairs = []
-    for i in range(2):
-        folder = tmp_path_factory.mktemp(f"tls{i}")
-        pair = {"tls_cert": str(folder / "cert.pem"), "tls_key": str(folder / "key.pem")}
-        command = [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-        ]
-        command += ["-days", "2", "-subj", "/CN=moolib", "-out", pair["tls_cert"], "-keyout", pair["tls_key"]]
-        subprocess.run(command, check=True, capture_output=True)
-        pairs.append(pair)
-    return pairs
+    """Two pairs (certificate, key)."""
+    return [self_signed(tmp_path_factory.mktemp(f"tls{i}")) for i in range(2)]
 
 
 def attach(address: str) -> socket.socket:
