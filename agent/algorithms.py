@@ -16,6 +16,7 @@ from torch import Tensor
 
 from agent.config import AlgorithmConfig
 from agent.model import Policy
+from agent.policy_losses import POLICY_LOSSES
 from agent.returns import next_values, vtrace
 from agent.rollout import Minibatch, Rollout
 
@@ -92,11 +93,7 @@ def loss(policy: Policy, batch: Minibatch, config: AlgorithmConfig) -> tuple[Ten
     means, values = policy.unroll(batch.obs, batch.start, batch.memory)
     log_ratio = log_prob(means, policy.log_std, batch.action) - batch.log_prob
     ratio = log_ratio.exp()
-    if config.name == "ppo":
-        clipped = ratio.clamp(1 - config.clip, 1 + config.clip)
-        policy_loss = -torch.min(ratio * batch.advantage, clipped * batch.advantage).mean()
-    else:  # V-trace: the importance weights are in the advantages
-        policy_loss = -(log_ratio * batch.advantage).mean()
+    policy_loss = POLICY_LOSSES[config.name](log_ratio, batch.advantage, config)
     baseline_loss = (values - batch.target).square()
     if config.clip_value:
         near = batch.value + (values - batch.value).clamp(-config.clip, config.clip)

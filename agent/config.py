@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal
 from omegaconf import DictConfig, OmegaConf
 
 import moolib
+from agent.policy_losses import POLICY_LOSSES
 from envs import EnvConfig
 from envs.schema import Bounds, NonNegative, Positive, Probability, parse
 
@@ -45,7 +46,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    name: Literal["ppo", "vtrace"]
+    name: str  # of agent.policy_losses
     discounting: Probability
     trace_decay: Probability
     epochs: Count
@@ -167,6 +168,8 @@ def _check_combinations(config: Config) -> None:
         size,
         f"a divisor of actor_batch_size x num_actor_batches = {sequences}",
     )
+    name, names = config.algorithm.name, ", ".join(POLICY_LOSSES)
+    require(name in POLICY_LOSSES, "algorithm.name", name, f"one of {names}")
     require(len(config.model.hidden_sizes) > 0, "model.hidden_sizes", [], "at least one width")
     if config.model.mirror:
         sizes = list(config.model.hidden_sizes)

@@ -13,19 +13,23 @@ or SIGTERM saves a last checkpoint. The loop is in `agent.peer`.
 
 from __future__ import annotations
 
+import itertools
 import logging
+import math
 import signal
 import sys
 from pathlib import Path
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
+from rich.console import Console
 
 import moolib
-from agent import interrupt
+from agent import interrupt, sweep
 from agent.checkpoint import CheckpointError
 from agent.config import Config, ConfigError, from_omegaconf
 from agent.journal import published_run_here
@@ -38,21 +42,43 @@ CONF = Path(__file__).resolve().parent.parent / "conf"
 EXPECTED_ERRORS = (ConfigError, CheckpointError, LogError, TrainingError, moolib.RpcError, OSError)
 
 
-def check_overrides(overrides: list[str]) -> None:
-    """Stops with one line where Hydra would explain a wrong key or group over many.
+def check_overrides(arguments: list[str], several: bool = False) -> None:
+    """Stops with one line where Hydra would explain a wrong key or group over many, and before a first run
+    where a later one would fail.
 
     Raises:
         SystemExit: with status 2.
     """
-    for before, argument in zip(["", *sys.argv[1:]], sys.argv[1:], strict=False):
-        if "=" not in argument and not argument.startswith("-") and not before.startswith("-"):
+    for before, argument in itertools.pairwise(["", *arguments]):
+        valued = before.startswith("-") and before not in sweep.FLAGS
+        if "=" not in argument and not argument.startswith("-") and not valued:
             stop(f"{argument}: write settings as key=value")
+    overrides = [argument for argument in arguments if "=" in argument]
+    for flag, value in itertools.pairwise(arguments):
+        if flag in ("--config-dir", "-cd"):
+            overrides.append(f"hydra.searchpath=['file://{Path(value).absolute()}']")
     try:
         with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            hydra.compose("config", overrides)
+            if not several:
+                hydra.compose("config", overrides)
+                return
+            runs = [hydra.compose("config", choice) for choice in sweep.choices(overrides)]
+            sweep.check_directories(runs)
+            for composed in runs:
+                sweep.name_run(composed, Path("multirun", "run"))
+                from_omegaconf(composed)
+    except ConfigError as error:
+        stop(str(error))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
-        text = str(error).split("Config search path")[0].split("To append to your config")[0]
-        stop(" ".join(text.split()) + "; the keys and groups are those of conf/config.yaml")
+        text = " ".join(
+            str(error).split("Config search path")[0].split("To append to your config")[0].split()
+        )
+        if text.startswith("Ambiguous value"):
+            key, _, values = text.split("'")[1].partition("=")
+            stop(
+                f"{key}={values}: several values are several runs: add -m; a list is written {key}=[{values}]"
+            )
+        stop(f"{text}; the keys and groups are those of conf/config.yaml")
     finally:
         GlobalHydra.instance().clear()
 
@@ -80,7 +106,7 @@ def start_rpc(config: Config, status: Status) -> tuple[moolib.Rpc, moolib.Broker
     return rpc, broker
 
 
-def run(config: Config) -> None:
+def run(config: Config) -> sweep.Outcome:
     """Trains one peer from start to end."""
     check_device(config.device)
     with Status(f"{config.project}/{config.group}", config.total_steps) as status:
@@ -93,6 +119,9 @@ def run(config: Config) -> None:
             peer.close()
         del broker
     say_goodbye(config, peer, status)
+    progress, end = peer.learner.progress, "finished" if peer.learner.finished else "stopped"
+    errors = (peer.last_row.get(name, math.nan) for name in ("lin_vel_error", "yaw_rate_error"))
+    return sweep.Outcome(config.savedir, end, progress.step, progress.seconds, *errors)
 
 
 def _stop_on_signals(peer: Peer) -> None:
@@ -132,14 +161,6 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
         status.say(f"to go on: the same command with savedir={config.savedir} local_name={config.local_name}")
 
 
-@hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
-def hydra_main(composed: DictConfig) -> None:
-    try:
-        run(from_omegaconf(composed))
-    except EXPECTED_ERRORS as error:
-        stop(" ".join(str(error).split()), status=1 if not isinstance(error, ConfigError) else 2)
-
-
 def usage() -> str:
     """The help: examples, and the keys as `conf/config.yaml` explains them."""
     keys = (CONF / "config.yaml").read_text().split("\nhydra:")[0]
@@ -155,13 +176,57 @@ def main() -> None:
         print(usage())
         return
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    overrides = [argument for argument in sys.argv[1:] if "=" in argument]
-    if not {"-m", "--multirun"} & set(sys.argv):
-        check_overrides(overrides)
+    sys.argv[1:] = sweep.flags_first(sys.argv[1:])
+    several = not set(sweep.FLAGS).isdisjoint(sys.argv)
+    check_overrides(sys.argv[1:], several)
     try:
-        hydra_main()
+        train_several() if several else train_one()
     except KeyboardInterrupt:  # before there was anything to save
         stop("interrupted", status=130)
+
+
+def train_one() -> None:
+    """Trains the one run that the command line describes."""
+
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+    def job(composed: DictConfig) -> None:
+        try:
+            run(from_omegaconf(composed))
+        except EXPECTED_ERRORS as error:
+            stop(" ".join(str(error).split()), status=1 if not isinstance(error, ConfigError) else 2)
+
+    job()
+
+
+def train_several() -> None:
+    """Trains the runs that the command line describes, and compares them; a run that fails stops no other."""
+    overrides: list[list[str]] = []
+    outcomes: list[sweep.Outcome] = []
+
+    @hydra.main(version_base="1.3", config_path=str(CONF), config_name="config")
+    def job(composed: DictConfig) -> None:
+        launched = HydraConfig.get()
+        directory = Path(launched.runtime.output_dir)
+        overrides.append(list(launched.overrides.task))
+        print(f"run {launched.job.num}: {' '.join(overrides[-1])}", flush=True)
+        try:
+            sweep.name_run(composed, directory)
+            outcomes.append(run(from_omegaconf(composed)))
+        except EXPECTED_ERRORS as error:
+            outcomes.append(sweep.Outcome(str(directory), "failed"))
+            print(f"herd: {' '.join(str(error).split())}", file=sys.stderr)
+        if outcomes[-1].end == "stopped":
+            raise KeyboardInterrupt
+
+    try:
+        job()
+    finally:
+        if outcomes:
+            console = Console(highlight=False)
+            console.print(sweep.table(overrides[: len(outcomes)], outcomes), markup=False)
+            console.print(f"compare them: python plot.py {sweep.common_directory(outcomes)} --group all")
+    if any(outcome.end != "finished" for outcome in outcomes):
+        raise SystemExit(1)
 
 
 if __name__ == "__main__":

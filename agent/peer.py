@@ -76,6 +76,7 @@ class Peer:
         self.checkpoint_at = self.history_at = 0.0
         self._resume()
         self.logs = Logs([])  # until we have joined
+        self.last_row: dict[str, Any] = {}
 
     def stop(self) -> None:
         """Asks the loop to end after the rollout that it is at; may be called by a signal handler."""
@@ -240,7 +241,7 @@ class Peer:
         return True
 
     def _log(self) -> None:
-        row = self.journal.row()
+        self.last_row = row = self.journal.row()
         try:
             self.logs.write(row)
         except LogError as error:

@@ -4,7 +4,11 @@
 
 Peers are processes on this machine. The two are measured in turns, `--turns` each, and medians are printed,
 so that other work on the machine hits both alike. `--spin` lets the programs call `update()` without pause
-instead of `wait()`.
+instead of `wait()`. Each peer contributes whenever that is wanted, so that
+
+    python -m benchmarks.accumulator --params 1000 --virtual-batch-size 64 --batch-size 32
+
+shows by how much the virtual batch size is overshot.
 """
 
 from __future__ import annotations
@@ -37,7 +41,7 @@ def bare_gloo(rank: int, size: int, params: int, rounds: int, store: str) -> flo
 
 
 def accumulated(
-    rank: int, size: int, params: int, rounds: int, address: str, spin: bool
+    rank: int, size: int, params: int, rounds: int, address: str, spin: bool, batch_size: int, virtual: int
 ) -> tuple[float, float]:
     """Steps per second, and their mean batch size, of a program that contributes whenever that is wanted."""
     import torch
@@ -52,7 +56,7 @@ def accumulated(
     rpc.connect(address)
     group = moolib.Group(rpc, "benchmark")
     accumulator = moolib.Accumulator("model", tensors, group=group)
-    accumulator.set_virtual_batch_size(size)
+    accumulator.set_virtual_batch_size(virtual)
     steps, batches, start = 0, 0, 0.0
     while steps < WARM_UP + rounds:
         group.update()
@@ -68,7 +72,7 @@ def accumulated(
             if steps == WARM_UP:
                 start = time.perf_counter()
         elif accumulator.wants_gradients() and len(group.members()) == size:
-            accumulator.reduce_gradients(1)
+            accumulator.reduce_gradients(batch_size)
         elif not spin:
             accumulator.wait(0.1)
     seconds = time.perf_counter() - start
@@ -110,6 +114,8 @@ def main() -> None:
     parser.add_argument("--params", type=int, nargs="+", default=[200_000, 2_000_000])
     parser.add_argument("--seconds", type=float, default=3.0, help="length of one turn, roughly")
     parser.add_argument("--turns", type=int, default=3)
+    parser.add_argument("--batch-size", type=int, default=1, help="of each contribution")
+    parser.add_argument("--virtual-batch-size", type=int, help="default: the number of peers")
     parser.add_argument("--spin", action="store_true", help="call update() without pause")
     options = parser.parse_args()
     from moolib import Broker
@@ -117,18 +123,20 @@ def main() -> None:
     broker = Broker()
     address = broker.listen("127.0.0.1:0")
     for size in options.peers:
+        virtual = options.virtual_batch_size or size
         for params in options.params:
-            rounds = max(20, int(options.seconds * 60e6 / params / size))
+            rounds = max(20, int(options.seconds * min(500, 60e6 / params / size)))
             gloo, ours = [], []
             for _ in range(options.turns):
                 with tempfile.TemporaryDirectory() as folder:
                     store = os.path.join(folder, "store")
                     gloo.append(min(measure(size, params, rounds, ("gloo", store))))
-                ours.append(min(measure(size, params, rounds, ("ours", address, options.spin))))
+                arguments = ("ours", address, options.spin, options.batch_size, virtual)
+                ours.append(min(measure(size, params, rounds, arguments)))
             bare, steps = statistics.median(gloo), statistics.median(rate for rate, _ in ours)
             print(
                 f"{size} peers, {params} parameters: bare Gloo {bare:.0f}/s, Accumulator {steps:.0f}/s, "
-                f"ratio {steps / bare:.2f}, mean batch {ours[0][1]:.2f} (virtual batch {size})",
+                f"ratio {steps / bare:.2f}, mean batch {ours[0][1]:.2f} (virtual batch {virtual})",
                 flush=True,
             )
 

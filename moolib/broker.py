@@ -42,6 +42,7 @@ CHECK_INTERVAL = 0.05  # seconds between two looks for missing pings
 UPDATE_INTERVAL = 0.25  # seconds between two calls of `update` in `main`
 MAX_TIMEOUT = 3600.0  # seconds a member may ask for
 MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have some hundreds
+MAX_MESSAGE = 1 << 20  # bytes; the largest that peers have reason to send is an identity
 MAX_GROUP_NAME = 200  # characters
 MAX_IDENTITY = 1 << 18  # characters
 MAX_STATUS = 16  # accumulators of a member that are shown
@@ -63,7 +64,7 @@ class Broker:
 
     def __init__(self, rpc: Rpc | None = None) -> None:
         if rpc is None:
-            rpc = Rpc()
+            rpc = Rpc(max_message=MAX_MESSAGE)
             rpc.set_name("broker")
         self._rpc = rpc
         self._groups: dict[str, Membership] = {}
@@ -214,12 +215,13 @@ def main(arguments: list[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     security = {"key_file": options.key_file, "tls_cert": options.tls_cert, "tls_key": options.tls_key}
     try:
-        rpc = Rpc(**security)
         if options.status:
+            rpc = Rpc(**security)
+            set_log_level("none")  # what goes wrong is said once, below
             status = ask_status(rpc, options.status)
             print(json.dumps(status) if options.json else format_status(status))
         else:
-            _serve(rpc, options.address)
+            _serve(Rpc(**security, max_message=MAX_MESSAGE), options.address)
     except (RpcError, OSError, ValueError) as error:
         sys.exit(f"broker: {error}")
 

@@ -1,4 +1,4 @@
-"""One framed, non-blocking connection on an asyncio loop, plain or TLS.
+"""One framed, non-blocking connection on an asyncio loop: plain, sealed with a shared key, or TLS.
 
 Sockets are used directly: a caller's thread writes to an idle socket itself (no hop through the loop), the
 loop sends what the system did not take, and large frames are received where their tensors will live. With TLS
@@ -14,10 +14,13 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from moolib import wire
+from moolib.sealed import SealedSocket
+from moolib.security import Cipher
 
 BUFFER_SIZE = 1 << 16  # bytes; larger frames get memory of their own
 READS_PER_TURN = 16  # then other connections have their turn
@@ -51,6 +54,8 @@ class Connection:
         self.closed = False
         self._loop, self._on_open, self._on_frame, self._on_lost = loop, on_open, on_frame, on_lost
         self._tls = isinstance(sock, ssl.SSLSocket)
+        self._stream: Any = sock  # what to send to and receive from: the socket, or what seals it
+        self._layered = self._tls  # the stream may hold bytes that have come: `pending()`
         self._thread = threading.get_ident()
         self._lock = threading.Lock()  # of the next two
         self._out: deque[memoryview] = deque()
@@ -83,6 +88,13 @@ class Connection:
         except RuntimeError:  # the loop has ended: the program is closing its Rpc
             return False
         return True
+
+    def seal(self, sealer: Cipher, opener: Cipher) -> None:
+        """Seal all that is sent from now on, and open all that comes; to be called by `on_frame`."""
+        with self._lock:
+            if self._out:  # a few hundred bytes, which every system takes at once
+                raise wire.WireError("handshake: the other end takes nothing")
+            self._stream, self._layered = SealedSocket(self.sock, sealer, opener), True
 
     def close(self, reason: str) -> None:
         """Close now; what the system has taken is still delivered."""
@@ -125,7 +137,7 @@ class Connection:
         """Write until all is written or the socket is full (False). Errors are left to the reader."""
         try:
             while self._out:
-                sent = self.sock.send(self._out[0])
+                sent = self._stream.send(self._out[0])
                 self.progress = time.monotonic()
                 if sent == len(self._out[0]):
                     self._out.popleft()
@@ -152,16 +164,16 @@ class Connection:
         reason = ""
         reads = 0
         try:
-            while not self.closed and (reads < READS_PER_TURN or (self._tls and self.sock.pending())):  # type: ignore
+            while not self.closed and (reads < READS_PER_TURN or (self._layered and self._stream.pending())):
                 reads += 1
                 target = self._large[1][self._large_filled :] if self._large else self._buffer[self._filled :]
-                count = self.sock.recv_into(target)
+                count = self._stream.recv_into(target)
                 if not count:
                     reason = "the other end closed the connection"
                     break
                 self.heard = time.monotonic()
                 self._received(count)
-                if count < len(target) and not self._tls and not self._large:
+                if count < len(target) and not self._layered and not self._large:
                     return
         except _WAIT:
             return
@@ -190,7 +202,11 @@ class Connection:
                     start = self._filled
                 break
             start = body + size
+            stream = self._stream
             self._on_frame(wire.decode(prefix, memoryview(bytearray(self._buffer[body:start]))))
+            if self._stream is not stream:  # what follows is sealed
+                self._stream.feed(self._buffer[start : self._filled])
+                self._filled = start
         self._buffer[: self._filled - start] = self._buffer[start : self._filled]
         self._filled -= start
 

@@ -1,7 +1,7 @@
 """Gradients of a model as one flat buffer, the unit that travels.
 
 `Layout` knows where each parameter's gradient lies. A `Flat` holds, in float32 (float64 if a parameter is),
-the gradients and behind them, per parameter, the number of contributions in which it had a gradient, and
+the gradients and behind them, per parameter, what is above 0 if it had a gradient in any contribution, and
 the `Counts`. All of these add up, so that one sum over the members reduces everything.
 """
 
@@ -35,8 +35,14 @@ class Counts(NamedTuple):
         return Counts(*tensor.tolist())
 
 
+MIN_SPLIT = 1 << 15  # elements; smaller buffers are reduced in one piece
+
+
 class Flat:
-    """One buffer and its parts, all views of it."""
+    """One buffer and its parts, all views of it.
+
+    A buffer is reduced as two `halves` at the same time, so that one is added up while the other is sent.
+    """
 
     def __init__(self, layout: Layout) -> None:
         sizes = [p.numel() for p in layout.parameters]
@@ -49,6 +55,7 @@ class Flat:
         ]
         self.present = self.buffer[total : total + count]
         self.counts = self.buffer[total + count :]
+        self.halves = self.buffer.chunk(2 if len(self.buffer) >= MIN_SPLIT else 1)
 
 
 class Layout:

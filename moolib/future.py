@@ -19,7 +19,7 @@ class Future(Generic[T]):
     """The result of an operation that may still be running. Thread-safe; may be asked any number of times."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition(threading.Lock())
+        self._lock = threading.Lock()
         self._done = False
         self._value: Any = None
         self._error: BaseException | None = None
@@ -35,11 +35,23 @@ class Future(Generic[T]):
         Raises:
             RpcError: `The operation timed out`.
         """
-        if self._done:
+        running = threading.Lock()  # wakes faster than a threading.Condition
+        running.acquire()
+
+        def finish(_: Future[T]) -> None:
+            running.release()
+
+        with self._lock:
+            if self._done:
+                return
+            self._callbacks.insert(0, finish)
+        if running.acquire(timeout=-1 if timeout is None else max(0.0, timeout)):
             return
-        with self._changed:
-            if not self._changed.wait_for(lambda: self._done, timeout):
-                raise RpcError("The operation timed out")
+        with self._lock:
+            if self._done:
+                return
+            self._callbacks.remove(finish)
+        raise RpcError("The operation timed out")
 
     def result(self, timeout: float | None = None) -> T:
         """The result, waiting for it at most `timeout` seconds.
@@ -89,19 +101,18 @@ class Future(Generic[T]):
 
     def _finish(self, value: Any, error: BaseException | None) -> bool:
         """The first to finish a future wins; the others are told False."""
-        with self._changed:
+        with self._lock:
             if self._done:
                 return False
             self._value, self._error, self._done = value, error, True
             callbacks, self._callbacks = self._callbacks, []
-            self._changed.notify_all()
         for callback in callbacks:
             callback(self)
         return True
 
     def _add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
         """Call `callback(self)` once done: at once if it is, else on the thread that finishes it."""
-        with self._changed:
+        with self._lock:
             if not self._done:
                 self._callbacks.append(callback)
                 return

@@ -18,7 +18,7 @@ import atexit
 import ctypes
 import functools
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
 
@@ -32,7 +32,6 @@ REAP_TIMEOUT = 1.0  # seconds that the exit waits for the reaper
 THREADS = (
     4  # gloo's worker threads per group: with 2, small reductions of 4 members take almost twice as long
 )
-MIN_SPLIT = 1 << 15  # elements from which a sum travels as two halves at once: one adds while one is sent
 
 
 class EpochOver(Exception):
@@ -100,8 +99,10 @@ class Alone:
 
     rank, size = 0, 1
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
-        """The sum over one member."""
+    def all_reduce(self, tensors: Iterable[torch.Tensor]) -> None:
+        """The sums over one member."""
+        for _ in tensors:
+            pass
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
         """`[...] -> [1, ...]`."""
@@ -150,33 +151,36 @@ class EpochGroup:
         self._gloo = self._connect(rendezvous, options)
         self._held.append(self._gloo)
 
-    def all_reduce(self, tensor: torch.Tensor) -> None:
-        """Replace `tensor` (contiguous, on the CPU) by its sum over all members: the same bits on each."""
-        parts = tensor.view(-1).chunk(2) if tensor.numel() >= MIN_SPLIT else [tensor]
-        self._run(self._gloo.allreduce, *[([part],) for part in parts])
+    def all_reduce(self, tensors: Iterable[torch.Tensor]) -> None:
+        """Replace each (any shape, on the CPU) by its sum over all members: the same bits on each.
+
+        They are reduced at the same time; each begins on its way before the next one is asked for.
+        """
+        self._run(self._gloo.allreduce, (([tensor],) for tensor in tensors))
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
         """The members' tensors stacked: `[...] -> [size, ...]`."""
         outputs = [torch.empty_like(tensor) for _ in range(self.size)]
-        self._run(self._gloo.allgather, ([outputs], [tensor]))
+        self._run(self._gloo.allgather, [([outputs], [tensor])])
         return torch.stack(outputs)
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
         """Overwrite `tensor` with that of the member of rank `source`."""
         options = BroadcastOptions()
         options.rootRank, options.rootTensor = source, 0
-        self._run(self._gloo.broadcast, ([tensor], options))
+        self._run(self._gloo.broadcast, [([tensor], options)])
 
     def abandon(self) -> None:
         """Give the group up; never blocks."""
         _reaper.take(self._pending, self._held)
         self._pending, self._held, self._gloo = [], [], None
 
-    def _run(self, operation: Callable[..., Any], *calls: tuple[Any, ...]) -> None:
-        """Call `operation(*call)` for each of the calls, at once, and wait for all of them."""
-        self._held[2:] = calls
+    def _run(self, operation: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> None:
+        """Call `operation(*call)` for each of the calls, and then wait for all of them."""
+        del self._held[2:]
         try:
             for call in calls:
+                self._held.append(call)
                 self._pending.append(operation(*call))
             while self._pending:
                 self._wait(self._pending[-1])

@@ -1,29 +1,27 @@
 """The handshake of a connection, and the peer at its other end once it is up.
 
-In each direction the frames are GREET (magic, version, nonce), PROVE (that the sender has the key), HELLO
-(name, uid) and WELCOME, or REFUSE with the reason. The dialling end proves first; neither tells its name
-before the other has proved itself. GREET to HELLO must be done within 2 s. Until it is up a link accepts
-small frames of these kinds only.
+In each direction the frames are GREET (magic, version, opening of a `Handshake`), PROVE (that the sender has
+the key), HELLO (name, uid) and WELCOME, or REFUSE with the reason. The dialling end proves first; neither
+tells its name before the other has proved itself, and with a key all that follows PROVE is sealed. GREET to
+HELLO must be done within 2 s. Until it is up a link accepts small frames of these kinds only.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
-import secrets
 import socket
 import time
 from typing import TYPE_CHECKING
 
 from moolib import wire
 from moolib.connection import Connection
-from moolib.security import NONCE_SIZE
+from moolib.security import Handshake
 
 if TYPE_CHECKING:
     from moolib.node import Node
 
 MAGIC = "moolib"
-VERSION = 1  # of frames and handshake; another one is refused
+VERSION = 2  # of frames and handshake; another one is refused
 HELLO_TIMEOUT = 2.0  # s, from the connection to HELLO
 GREETING_LIMIT = 4096  # bytes of a frame until the link is up
 MAX_NAME = 256  # characters
@@ -40,8 +38,7 @@ class Link:
         self.up = False
         self.refused = ""  # why, if the other end refused us
         self.closed = asyncio.Event()
-        self._nonce = secrets.token_bytes(NONCE_SIZE)
-        self._nonces = b""
+        self._handshake = Handshake(node.security, dialer, sock)
         self._expects = wire.GREET
         self._welcomes = 0  # ours and the peer's
         self._deadline = node.loop.call_later(HELLO_TIMEOUT, self.close, "no hello in time")
@@ -93,7 +90,7 @@ class Link:
         self.close(f"refused: {reason}")
 
     def _greet(self) -> None:
-        self.send(wire.encode(wire.GREET, value=[MAGIC, VERSION, self._nonce]))
+        self.send(wire.encode(wire.GREET, value=[MAGIC, VERSION, self._handshake.opening]))
 
     def _on_lost(self, reason: str) -> None:
         self._deadline.cancel()
@@ -118,26 +115,28 @@ class Link:
             self._expects = wire.REFUSE
             self._on_welcome()
 
-    def _on_greet(self, magic: str, version: int, nonce: bytes) -> None:
-        if magic != MAGIC or len(nonce) != NONCE_SIZE:
+    def _on_greet(self, magic: str, version: int, opening: bytes) -> None:
+        if magic != MAGIC:
             raise wire.WireError("handshake: not a peer of ours")
         if version != VERSION:
             return self.refuse(f"protocol version {version} here meets version {VERSION}")
+        if not self._handshake.hear(opening):
+            raise wire.WireError("handshake: malformed greeting")
         self._expects = wire.PROVE
-        self._nonces = self._nonce + nonce if self.dialer else nonce + self._nonce
         if self.dialer:
             self._prove()
 
     def _prove(self) -> None:
-        proof = self.node.security.proof(self.dialer, self._nonces, self.sock)
-        self.send(wire.encode(wire.PROVE, value=[proof]))
+        self.send(wire.encode(wire.PROVE, value=[self._handshake.proof()]))
 
     def _on_prove(self, proof: bytes) -> None:
-        if not hmac.compare_digest(proof, self.node.security.proof(not self.dialer, self._nonces, self.sock)):
+        if not self._handshake.proves(proof):
             return self.refuse("the keys differ")
         self._expects = wire.HELLO
         if not self.dialer:
             self._prove()
+        if self._handshake.seals:
+            self._connection.seal(*self._handshake.ciphers())
         self.announced = self.node.name
         self.send(wire.encode(wire.HELLO, value=[self.announced, self.node.uid]))
 

@@ -16,7 +16,7 @@ from the leader's loses its model. And now and then the leader sends its buffers
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 
@@ -143,7 +143,7 @@ class Rounds:
 
     def _reduce_counts(self) -> torch.Tensor:
         counts = self._our_counts()
-        self._link.all_reduce(counts)
+        self._link.all_reduce([counts])
         return counts
 
     def _reduce(self, divisor: float) -> Flat:
@@ -152,14 +152,19 @@ class Rounds:
         A buffer that fails on its way is not used again.
         """
         flat = self._layout.take()
-        if self._sum:
-            torch.mul(self._sum.gradients, 1.0 / divisor, out=flat.gradients)
-            flat.present.copy_(self._sum.present)
-        else:
-            flat.buffer.zero_()
-        flat.counts.copy_(self._our_counts())
-        self._link.all_reduce(flat.buffer)
+        self._link.all_reduce(self._filled(flat, divisor))
         return flat
+
+    def _filled(self, flat: Flat, divisor: float) -> Iterator[torch.Tensor]:
+        """The halves of `flat`, each as soon as our contributions are in it."""
+        for i, half in enumerate(flat.halves):
+            if self._sum:
+                torch.mul(self._sum.halves[i], 1.0 / divisor, out=half)
+            else:
+                half.zero_()
+            if half is flat.halves[-1]:
+                flat.counts.copy_(self._our_counts())
+            yield half
 
     def _finish_step(self, flat: Flat) -> None:
         self._needed = (self._counted, self._needed[0])

@@ -1,8 +1,14 @@
-"""Who may connect: a shared key proved by both ends (HMAC-SHA256 challenge), and TLS by the standard library.
+"""Who may connect: a shared key that authenticates and encrypts, or TLS by the standard library.
 
-The proof covers the certificate of the listening end, so that with a key nobody can sit between the two ends,
-whoever issued the certificate. Without a key everybody who can connect is trusted; both ends must agree in
-this.
+With a key, each end proves by HMAC-SHA256 over both ends' nonces and ephemeral X25519 keys that it knows it.
+Both then derive one key per direction (HKDF-SHA256) from the shared key and the X25519 secret, so that who
+learns the shared key later cannot read what was recorded, and seal all that follows with AES-256-GCM. The
+nonce of a record is its number: none can be changed, left out, repeated or moved.
+
+With TLS the proof covers the certificate of the listening end instead, so that with a key nobody can sit
+between the two ends, whoever issued the certificate.
+
+Without a key everybody who can connect is trusted; both ends must agree in this.
 """
 
 from __future__ import annotations
@@ -10,14 +16,22 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
+import secrets
 import ssl
+import stat
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from moolib.future import RpcError
+from moolib.log import log
 
 KEY_FILE_VARIABLE = "MOOLIB_KEY_FILE"
+MIN_KEY = 16  # bytes; fewer can be guessed from a recorded proof
 NONCE_SIZE = 32  # bytes
+PUBLIC_SIZE = 32  # bytes of an X25519 public key
+KEY_SIZE = 32  # bytes of an AES-256 key
+GCM_NONCE_SIZE = 12  # bytes
 
 
 @dataclass(frozen=True)
@@ -29,17 +43,94 @@ class Security:
     connect: ssl.SSLContext | None
     certificate: bytes  # ours, DER
 
-    def proof(self, dialer: bool, nonces: bytes, sock: object) -> bytes:
-        """What the dialling or the listening end of `sock` sends to prove that it knows the key.
 
-        Args:
-            nonces: the dialler's nonce, then the listener's.
+class Cipher:
+    """Seals and opens the records of one direction."""
+
+    def __init__(self, key: bytes) -> None:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+        self._aead = AESGCM(key)
+        self._count = 0
+
+    def seal(self, data: bytes | memoryview) -> bytes:
+        """The next record."""
+        return self._aead.encrypt(self._nonce(), data, None)
+
+    def open(self, record: bytes | bytearray) -> bytes:
+        """What is in the next record.
+
+        Raises:
+            ValueError: It is not what the other end sealed as its next one.
         """
-        certificate = b""
-        if isinstance(sock, ssl.SSLSocket):
-            certificate = self.certificate if sock.server_side else sock.getpeercert(True) or b""
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            return self._aead.decrypt(self._nonce(), record, None)
+        except InvalidTag:
+            raise ValueError("not the next record") from None
+
+    def _nonce(self) -> bytes:
+        self._count += 1
+        return self._count.to_bytes(GCM_NONCE_SIZE, "big")
+
+
+class Handshake:
+    """The proofs and the keys of one connection.
+
+    Attributes:
+        opening: What to tell the other end first: a nonce, and a public key if what follows is to be sealed.
+        seals: Whether it is.
+    """
+
+    def __init__(self, security: Security, dialer: bool, sock: Any) -> None:
+        self._security, self._dialer, self._sock = security, dialer, sock
+        self.seals = bool(security.key) and not isinstance(sock, ssl.SSLSocket)
+        self.opening = secrets.token_bytes(NONCE_SIZE)
+        if self.seals:
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+            self._private = X25519PrivateKey.generate()
+            self.opening += self._private.public_key().public_bytes_raw()
+        self._theirs = self._said = b""
+
+    def hear(self, opening: bytes) -> bool:
+        """Take in the other end's opening; False if it is none."""
+        self._theirs, certificate = opening, b""
+        if isinstance(self._sock, ssl.SSLSocket):
+            ours = self._sock.server_side
+            certificate = self._security.certificate if ours else self._sock.getpeercert(True) or b""
+        both = (self.opening, opening) if self._dialer else (opening, self.opening)
+        self._said = hashlib.sha256(certificate).digest() + both[0] + both[1]
+        return len(opening) in (NONCE_SIZE, NONCE_SIZE + PUBLIC_SIZE)
+
+    def proof(self) -> bytes:
+        """What we send to prove that we know the key."""
+        return self._proof(self._dialer)
+
+    def proves(self, proof: bytes) -> bool:
+        """Whether the other end has proved it."""
+        return hmac.compare_digest(proof, self._proof(not self._dialer))
+
+    def ciphers(self) -> tuple[Cipher, Cipher]:
+        """For what we send and for what we receive; once both ends have proved themselves.
+
+        Raises:
+            ValueError: The other end's public key is not one.
+        """
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+        from cryptography.hazmat.primitives.hashes import SHA256
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        secret = self._private.exchange(X25519PublicKey.from_public_bytes(self._theirs[NONCE_SIZE:]))
+        derive = HKDF(SHA256(), 2 * KEY_SIZE, salt=hashlib.sha256(self._said).digest(), info=b"moolib")
+        keys = derive.derive(self._security.key + secret)
+        dialer, listener = Cipher(keys[:KEY_SIZE]), Cipher(keys[KEY_SIZE:])
+        return (dialer, listener) if self._dialer else (listener, dialer)
+
+    def _proof(self, dialer: bool) -> bytes:
         role = b"dialer" if dialer else b"listener"
-        return hmac.digest(self.key, role + nonces + hashlib.sha256(certificate).digest(), "sha256")
+        return hmac.digest(self._security.key, role + self._said, "sha256")
 
 
 def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Security:
@@ -47,17 +138,15 @@ def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Sec
     trust.
 
     Raises:
-        RpcError: a file cannot be read or is empty.
+        RpcError: A file cannot be read, or its key is missing or too short.
     """
     key_file = key_file or os.environ.get(KEY_FILE_VARIABLE) or None
-    key = b""
+    key = _read_key(key_file) if key_file else b""
+    if tls_key and not tls_cert:
+        raise RpcError("tls_key without tls_cert")
+    if not tls_cert:
+        return Security(key, None, None, b"")
     try:
-        if key_file and not (key := Path(key_file).read_bytes().strip()):
-            raise RpcError(f"key file {key_file} is empty")
-        if tls_key and not tls_cert:
-            raise RpcError("tls_key without tls_cert")
-        if not tls_cert:
-            return Security(key, None, None, b"")
         connect = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         connect.minimum_version = ssl.TLSVersion.TLSv1_3
         connect.check_hostname = False  # peers have no host names; the certificate itself is what we trust
@@ -69,10 +158,26 @@ def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Sec
             listen.minimum_version = ssl.TLSVersion.TLSv1_3
             listen.load_cert_chain(tls_cert, tls_key)
         return Security(key, listen, connect, _certificate(tls_cert))
-    except OSError as error:  # ssl.SSLError is one
-        raise RpcError(
-            f"cannot read key_file={key_file} tls_cert={tls_cert} tls_key={tls_key}: {error}"
-        ) from error
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise RpcError(f"cannot use tls_cert={tls_cert} tls_key={tls_key}: {_reason(error)}") from error
+
+
+def _read_key(path: str) -> bytes:
+    try:
+        with open(path, "rb") as file:
+            key = file.read().strip()
+            mode = os.fstat(file.fileno()).st_mode
+    except OSError as error:
+        raise RpcError(f"cannot read key file {path}: {_reason(error)}") from error
+    if len(key) < MIN_KEY:
+        raise RpcError(f"key file {path} has a key of {len(key)} bytes, at least {MIN_KEY} are needed")
+    if mode & (stat.S_IRGRP | stat.S_IROTH):
+        log("error", "key file %s can be read by other users: chmod 600 %s", path, path)
+    return key
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "strerror", None) or str(error)
 
 
 def _certificate(path: str) -> bytes:

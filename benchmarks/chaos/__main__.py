@@ -140,7 +140,8 @@ class Chaos:
         ]
         for name, row in self.rows.items():
             verdict = row.problems or ("updates lost" if row.lost else "ok")
-            lines.append(f"| {name} | {row.times} | {row.pause:.2f} s | {row.lost} | {verdict} |")
+            pause = f"{row.pause:.2f} s" if row.pause else "–"  # not measured where real peers train
+            lines.append(f"| {name} | {row.times} | {pause} | {row.lost} | {verdict} |")
         return "\n".join(lines)
 
     @property

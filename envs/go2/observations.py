@@ -4,7 +4,7 @@ A stranger can compute every one from MuJoCo's qpos and qvel, the last action, t
 reset.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -61,7 +61,7 @@ def walking(commands: np.ndarray) -> np.ndarray:
     return np.einsum("bi,bi->b", commands, commands) > STANDING_COMMAND**2
 
 
-TERMS: Mapping[str, tuple[int, Callable[[State], np.ndarray]]] = {
+TERMS: dict[str, tuple[int, Callable[[State], np.ndarray]]] = {
     "base_lin_vel": (3, base_lin_vel),
     "base_ang_vel": (3, base_ang_vel),
     "projected_gravity": (3, projected_gravity),

@@ -4,7 +4,7 @@ The terms of unitree_rl_gym keep their names and formulas (``legged_robot.py``, 
 ``pose`` and ``touchdown_speed`` are ours and make a trot emerge quickly.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
@@ -114,7 +114,7 @@ def touchdown_speed(state: State, config: RewardConfig) -> np.ndarray:
     return np.einsum("bf,bf->b", speed, state.touchdown)
 
 
-TERMS: Mapping[str, Term] = {
+TERMS: dict[str, Term] = {
     term.__name__: term
     for term in (
         *(

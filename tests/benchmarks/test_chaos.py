@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -9,12 +10,14 @@ import torch
 from benchmarks.chaos.ledger import History, Ledger
 from benchmarks.chaos.peer import BODY, RAMP, Model, pattern
 
+ROOT = Path(__file__).parents[2]
+
 
 def test_a_short_schedule_of_faults_does_no_harm(tmp_path):
-    command = ["-m", "benchmarks.chaos", "faults=7", "peers=4", "timeout=1", "seed=5", "training=0"]
+    command = ["-m", "benchmarks.chaos", "faults=4", "peers=4", "timeout=1", "seed=26", "training=0"]
     result = subprocess.run([sys.executable, *command], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
-    assert "7 faults" in result.stdout and "Traceback" not in result.stderr
+    assert "4 faults" in result.stdout and "Traceback" not in result.stderr
 
 
 def test_the_sum_of_an_update_is_checked_against_its_contributions():
@@ -82,3 +85,10 @@ def test_models_that_differ_are_found_even_if_they_are_seen_one_after_the_other(
     assert not check(("a", True, False, [update(1), update(2)]), ledger=ledger).problems
     assert check(("b", True, False, [update(1), update(2, model=9)]), ledger=ledger).problems
     assert "took another model" in check(("c", True, True, [took(2, model=9)]), ledger=ledger).problems[0]
+
+
+def test_no_waiting_depends_on_the_wall_clock():
+    files = [path for package in ("moolib", "agent") for path in (ROOT / package).glob("*.py")]
+    asking = [path.name for path in files if "time.time()" in path.read_text()]
+    assert len(files) > 50
+    assert asking == ["files.py"]  # which compares with the times of files, to find abandoned ones

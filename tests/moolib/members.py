@@ -15,7 +15,7 @@ class Member:
     ) -> None:
         self.parameters = list(parameters) or [torch.zeros(3, requires_grad=True)]
         self.buffers = options.pop("buffers", [])
-        self.rpc = moolib.Rpc()
+        self.rpc = moolib.Rpc(**options.pop("security", {}))
         self.rpc.set_name(name)
         self.rpc.connect(address)
         self.group = moolib.Group(self.rpc, "group")

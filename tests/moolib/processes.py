@@ -72,8 +72,8 @@ class Process:
 class Broker(Process):
     """`python -m moolib.broker` that has begun to listen."""
 
-    def __init__(self, port: int = 0) -> None:
-        super().__init__("-m", "moolib.broker", f"127.0.0.1:{port}")
+    def __init__(self, port: int = 0, *options: str, host: str = "127.0.0.1") -> None:
+        super().__init__("-m", "moolib.broker", f"{host}:{port}", *options)
         until(lambda: self.lines or self.child.poll() is not None, 10)
         assert self.lines, self.errors
         self.address = self.lines[0].removeprefix("Broker listening at ")

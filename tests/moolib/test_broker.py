@@ -14,6 +14,12 @@ from .members import Member, gather, have, want
 from .processes import ENVIRONMENT
 
 
+@pytest.fixture(autouse=True)
+def log_level():
+    yield
+    moolib.set_log_level("error")  # which `main` changes
+
+
 @pytest.fixture
 def broker():
     broker = moolib.Broker()

@@ -50,8 +50,14 @@ def test_all_reduce_gives_every_member_the_same_bits(size):
     inputs = [torch.randn(1001, generator=torch.Generator().manual_seed(r)) for r in range(size)]
 
     def member(rank):
-        group, tensor = members.form(rank), inputs[rank].clone()
-        group.all_reduce(tensor)
+        group, tensor = members.form(rank), torch.empty(1001)
+
+        def filled_one_after_the_other():
+            for half, given in zip(tensor.chunk(2), inputs[rank].chunk(2), strict=True):
+                half.copy_(given)
+                yield half
+
+        group.all_reduce(filled_one_after_the_other())
         return tensor
 
     results = members.run(member)
@@ -92,7 +98,7 @@ def test_the_end_of_the_epoch_ends_a_reduction_that_a_member_never_joins():
             members.over.set()
             return
         with pytest.raises(EpochOver):
-            group.all_reduce(torch.ones(3))
+            group.all_reduce([torch.ones(3), torch.ones(5)])
 
     members.run(member)
     started = time.monotonic()
@@ -121,12 +127,12 @@ def test_a_lost_connection_is_an_error():
 
     def member(rank):
         group = members.form(rank)
-        group.all_reduce(torch.ones(1))
+        group.all_reduce([torch.ones(1)])
         if rank == 1:
             group.abandon()  # nothing is pending: the group is destroyed at once
             return
         with pytest.raises(PeerLost):
-            group.all_reduce(torch.ones(1))
+            group.all_reduce([torch.ones(1)])
 
     members.run(member)
     members.abandon()

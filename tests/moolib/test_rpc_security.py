@@ -8,7 +8,6 @@ import os
 import random
 import socket
 import struct
-import subprocess
 import time
 
 import msgpack
@@ -17,7 +16,8 @@ import pytest
 import moolib
 from moolib import Rpc, RpcError, wire
 from moolib.link import MAGIC, VERSION
-from moolib.security import KEY_FILE_VARIABLE
+from moolib.security import KEY_FILE_VARIABLE, Handshake
+from tests.moolib.certificates import self_signed
 from tests.moolib.peers import ANY, eventually, named, serving
 
 
@@ -27,30 +27,14 @@ def keys(tmp_path):
     for i in range(2):
         paths.append(str(tmp_path / f"key{i}"))
         (tmp_path / f"key{i}").write_bytes(os.urandom(32).hex().encode() + b"\n")
+        (tmp_path / f"key{i}").chmod(0o600)
     return paths
 
 
 @pytest.fixture(scope="session")
 def certificates(tmp_path_factory):
-    """Two pairs (certificate, key), self-signed."""
-    pairs = []
-    for i in range(2):
-        folder = tmp_path_factory.mktemp(f"tls{i}")
-        pair = {"tls_cert": str(folder / "cert.pem"), "tls_key": str(folder / "key.pem")}
-        command = [
-            "openssl",
-            "req",
-            "-x509",
-            "-newkey",
-            "ec",
-            "-pkeyopt",
-            "ec_paramgen_curve:prime256v1",
-            "-nodes",
-        ]
-        command += ["-days", "2", "-subj", "/CN=moolib", "-out", pair["tls_cert"], "-keyout", pair["tls_key"]]
-        subprocess.run(command, check=True, capture_output=True)
-        pairs.append(pair)
-    return pairs
+    """Two pairs (certificate, key)."""
+    return [self_signed(tmp_path_factory.mktemp(f"tls{i}")) for i in range(2)]
 
 
 def attach(address: str) -> socket.socket:
@@ -84,11 +68,12 @@ def heard(sock: socket.socket) -> bytes:
 
 def shaken(address: str, server: Rpc, name: str = "stranger") -> socket.socket:
     """A connection of our own making to a network without a key, up."""
-    sock, nonce = attach(address), os.urandom(32)
-    sock.sendall(frame(wire.GREET, [MAGIC, VERSION, nonce]))
+    sock = attach(address)
+    handshake = Handshake(server._node.security, True, sock)
+    sock.sendall(frame(wire.GREET, [MAGIC, VERSION, handshake.opening]))
     kind, (_, _, theirs) = receive(sock)
-    assert kind == wire.GREET
-    sock.sendall(frame(wire.PROVE, [server._node.security.proof(True, nonce + theirs, sock)]))
+    assert kind == wire.GREET and handshake.hear(theirs)
+    sock.sendall(frame(wire.PROVE, [handshake.proof()]))
     sock.sendall(frame(wire.HELLO, [name, os.urandom(8).hex()]) + frame(wire.WELCOME))
     assert [receive(sock)[0] for _ in range(3)] == [wire.PROVE, wire.HELLO, wire.WELCOME]
     return sock
@@ -110,16 +95,33 @@ def test_the_key_file_may_come_from_the_environment(keys, monkeypatch):
 
 
 def test_files_that_cannot_be_used(tmp_path, certificates):
-    (tmp_path / "empty").write_text(" \n")
-    for wrong in (
-        {"key_file": str(tmp_path / "none")},
-        {"key_file": str(tmp_path / "empty")},
-        {"tls_key": certificates[0]["tls_key"]},
-        {"tls_cert": str(tmp_path / "empty")},
-        {"tls_cert": certificates[0]["tls_cert"], "tls_key": certificates[1]["tls_key"]},
+    empty, short, none = tmp_path / "empty", tmp_path / "short", tmp_path / "none"
+    empty.write_text(" \n")
+    short.write_text("too short\n")
+    for wrong, message in (
+        ({"key_file": str(none)}, f"cannot read key file {none}: No such file or directory"),
+        ({"key_file": str(tmp_path)}, f"cannot read key file {tmp_path}: Is a directory"),
+        ({"key_file": str(empty)}, f"key file {empty} has a key of 0 bytes, at least 16 are needed"),
+        ({"key_file": str(short)}, f"key file {short} has a key of 9 bytes, at least 16 are needed"),
+        ({"tls_key": certificates[0]["tls_key"]}, "tls_key without tls_cert"),
+        ({"tls_cert": str(empty)}, f"cannot use tls_cert={empty}"),
+        (
+            {"tls_cert": certificates[0]["tls_cert"], "tls_key": certificates[1]["tls_key"]},
+            "KEY_VALUES_MISMATCH",
+        ),
     ):
-        with pytest.raises(RpcError):
+        with pytest.raises(RpcError) as error:
             Rpc(**wrong)
+        assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_key_that_others_can_read_is_told(keys, caplog, monkeypatch):
+    os.chmod(keys[0], 0o644)
+    monkeypatch.setattr("moolib.log._target", logging.getLogger("keys"))
+    Rpc(key_file=keys[0])
+    assert [r.getMessage() for r in caplog.records] == [
+        f"key file {keys[0]} can be read by other users: chmod 600 {keys[0]}"
+    ]
 
 
 def test_without_the_key_nobody_learns_a_name(keys):
@@ -159,7 +161,7 @@ def test_another_version_is_told_so():
     _server, address = serving()
     sock = attach(address)
     sock.sendall(frame(wire.GREET, [MAGIC, VERSION + 1, os.urandom(32)]))
-    assert b"version 2 here meets version 1" in heard(sock)
+    assert f"version {VERSION + 1} here meets version {VERSION}".encode() in heard(sock)
 
 
 def test_tls(certificates, keys):

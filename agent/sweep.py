@@ -1,0 +1,124 @@
+"""Several runs in one command, one after the other: `python -m agent.experiment -m seed=1,2,3`.
+
+Each run has a directory of its own below `multirun/`; a table at the end says how they compare.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from omegaconf import DictConfig
+from rich.table import Table
+
+from agent.config import ConfigError
+
+FLAGS = ("-m", "--multirun")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a run ended.
+
+    Attributes:
+        directory: Where it is kept.
+        end: "finished", "stopped" or "failed".
+        step: Policy steps.
+        seconds: Training time.
+        lin_vel_error: Of the last row of the log, m/s.
+        yaw_rate_error: Of the last row of the log, rad/s.
+    """
+
+    directory: str
+    end: str
+    step: int = 0
+    seconds: float = 0.0
+    lin_vel_error: float = math.nan
+    yaw_rate_error: float = math.nan
+
+
+def flags_first(arguments: Sequence[str]) -> list[str]:
+    """The command line with flags and their values in front of the settings, where Hydra wants them."""
+    return sorted(arguments, key=lambda argument: "=" in argument and not argument.startswith("-"))
+
+
+def choices(overrides: Sequence[str]) -> list[list[str]]:
+    """Overrides without lists of values that, taken together, try every value once.
+
+    The first has the first value of each; every other one differs in one value.
+
+    Raises:
+        HydraException: an override cannot be read.
+    """
+    values = []
+    for override in OverridesParser.create().parse_overrides(list(overrides)):
+        assert override.input_line is not None
+        swept, key = override.is_sweep_override(), override.input_line.partition("=")[0]
+        values.append(
+            [f"{key}={value}" for value in override.sweep_string_iterator()]
+            if swept
+            else [override.input_line]
+        )
+    first = [options[0] for options in values]
+    others = [
+        [*first[:i], value, *first[i + 1 :]] for i, options in enumerate(values) for value in options[1:]
+    ]
+    return [first, *others]
+
+
+def name_run(composed: DictConfig, directory: Path) -> None:
+    """Keeps a run in its directory of the sweep, and names its group after it.
+
+    Raises:
+        ConfigError: the runs would be taken for one.
+    """
+    if composed.connect is not None:
+        if composed.group is None:
+            raise ConfigError(
+                "group=null: with connect and -m each run needs its own, such as group='s${seed}'"
+            )
+        return
+    if composed.savedir is None:
+        composed.savedir = str(directory)
+    if composed.group is None:
+        composed.group = f"{directory.parent.name}-{directory.name}"
+
+
+def check_directories(runs: Sequence[DictConfig]) -> None:
+    """Raises ConfigError if several runs were given one directory: each would go on from the one before."""
+    for key in ("savedir", "localdir"):
+        given = {run[key] for run in runs if run[key] is not None}
+        if len(runs) > 1 and len(given) == 1:
+            raise ConfigError(
+                f"{key}={given.pop()}: with -m each run needs its own; leave it out or add '/${{seed}}'"
+            )
+
+
+def table(overrides: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> Table:
+    """The runs for a terminal, with the settings in which they differ.
+
+    The errors are those of training, with the noise of exploring actions; `agent.evaluate` measures without.
+    """
+    common = set.intersection(*(set(settings) for settings in overrides))
+    shown = Table("\nrun", box=None, pad_edge=False, header_style="bold")
+    for title in ("error\nm/s", "error\nrad/s", "\nsteps", "\ns"):
+        shown.add_column(title, justify="right", no_wrap=True)
+    shown.add_column("\nend")
+    shown.add_column("\ndirectory", overflow="fold")
+    for settings, outcome in zip(overrides, outcomes, strict=True):
+        name = " ".join(setting.replace("\\", "") for setting in settings if setting not in common)
+        errors = (
+            f"{x:.3f}" if math.isfinite(x) else "-" for x in (outcome.lin_vel_error, outcome.yaw_rate_error)
+        )
+        amounts = f"{outcome.step:,}", f"{outcome.seconds:.0f}"
+        shown.add_row(name or "all", *errors, *amounts, outcome.end, os.path.relpath(outcome.directory))
+    return shown
+
+
+def common_directory(outcomes: Sequence[Outcome]) -> str:
+    """What all runs lie below, relative to where we are."""
+    return os.path.relpath(os.path.commonpath([os.path.dirname(outcome.directory) for outcome in outcomes]))
