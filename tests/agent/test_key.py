@@ -10,6 +10,7 @@ def test_only_peers_with_the_key_join_and_it_is_written_nowhere(tmp_path, monkey
     path = tmp_path / "keys" / "herd.key"
     path.parent.mkdir()
     path.write_text(key)
+    path.chmod(0o600)
     directory = tmp_path / "run"
     directory.mkdir()
     with processes(directory) as group:
