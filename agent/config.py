@@ -177,8 +177,6 @@ def _check_combinations(config: Config) -> None:
         require(even, "model.hidden_sizes", sizes, "even with model.mirror: hidden units come in pairs")
     if config.model.name == "lstm":
         require(not config.model.mirror, "model.mirror", True, "false with model=lstm")
-    if config.algorithm.name == "vtrace":
-        require(config.algorithm.epochs == 1, "algorithm.epochs", config.algorithm.epochs, "1 with vtrace")
     for key in ("project", "group", "local_name"):
         name = getattr(config, key)
         require(name != "" and "/" not in name, key, name, "a name without '/'")

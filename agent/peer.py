@@ -11,6 +11,7 @@ import time
 import zlib
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch

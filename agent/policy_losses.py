@@ -34,8 +34,15 @@ def ppo(log_ratio: Tensor, advantage: Tensor, config: AlgorithmConfig) -> Tensor
 
 
 def vtrace(log_ratio: Tensor, advantage: Tensor, config: AlgorithmConfig) -> Tensor:
-    """The policy gradient; the importance weights are in V-trace's advantages. Arguments as of `ppo`."""
-    return -(log_ratio * advantage).mean()
+    """The policy gradient within a trust region; the importance weights are in V-trace's advantages.
+
+    A sample whose action has already become more (or less) probable by the factor 1 +- `clip` in the
+    direction that its advantage asks for is left out, so that a rollout can be used for several epochs, as in
+    LASER (Schmitt et al. 2020, arXiv 1909.11583). Arguments and result as of `ppo`.
+    """
+    ratio = log_ratio.detach().exp()
+    trusted = torch.where(advantage > 0, ratio < 1 + config.clip, ratio > 1 - config.clip)
+    return -(log_ratio * advantage * trusted).mean()
 
 
 POLICY_LOSSES: dict[str, PolicyLoss] = {"ppo": ppo, "vtrace": vtrace}

@@ -156,7 +156,7 @@ def test_menagerie_is_another_physics_at_the_same_policy_rate(name):
     assert not here.observations.noise and not there.observations.noise
     assert there.terminations.base_contact == 1.0
     with pytest.raises(ConfigError, match=r"0\.002 s do not fit the policy's of 0\.015 s"):
-        evaluate.task(task(name, physics__decimation=3), "menagerie")
+        evaluate.task(task(name, physics__timestep=0.005, physics__decimation=3), "menagerie")
 
 
 @pytest.fixture(scope="module")

@@ -181,7 +181,7 @@ def test_the_program_in_the_docs_moves_the_robot_as_we_do(tmp_path):
         velocities.append([*before, state.base_ang_vel[0, 2]])
     ours = [*np.mean(velocities[100:], axis=0), state.qpos[0, 2]]
     pool.close()
-    assert ours[3] < 0.28  # m; without actions it would stand at 0.30 m
+    assert ours[3] < 0.29  # m; without actions it would stand at 0.30 m
     np.testing.assert_allclose(theirs[:3], ours[:3], atol=6e-4)  # printed with three decimals
     assert theirs[3] == pytest.approx(ours[3], abs=1e-5)
 
