@@ -105,7 +105,7 @@ class Learner:
         self.config, self.policy, self.group, self.sums, self.clock = config, policy, group, sums, clock
         self.give_up = give_up
         self.parameters_in_use = threading.Lock()  # held while a gradient is computed: no update meanwhile
-        self.models_taken = 0  # how often the parameters were replaced by another peer's
+        self.parameter_changes = 0  # how often the parameters were updated or replaced
         optimizer = config.algorithm.optimizer
         self.parameters = [p for p in policy.parameters() if p.requires_grad]
         self.optimizer = torch.optim.Adam(
@@ -153,7 +153,7 @@ class Learner:
         return self.progress.step >= self.config.total_steps
 
     def _take_over(self, state: dict[str, Any]) -> None:
-        self.models_taken += 1
+        self.parameter_changes += 1
         self.check_settings(state["settings"], f"the group {self.config.train_id}")
         seconds = self.progress.seconds
         self.load_state_dict(state)
@@ -198,6 +198,7 @@ class Learner:
         config, progress = self.config.algorithm, self.progress
         norm = clip_gradients(self.parameters, config.grad_norm_clipping)
         progress.updates += 1
+        self.parameter_changes += 1
         if math.isfinite(norm):
             kl = float(sums["metrics"][3]) / stats["num_gradients"]
             progress.learning_rate = next_learning_rate(

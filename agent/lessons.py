@@ -3,8 +3,7 @@
 A thread computes the gradients of one minibatch after the other while the main thread acts. The main thread
 takes each of them at a fixed step of the rollout, contributes it, and starts the next one when it has become
 an update. Alone, the order of everything is fixed, so that a run with the same seed repeats number for
-number. With peers, an update may come while a gradient is being computed; it is applied right after that
-(`Learner.parameters_in_use`).
+number. With peers, whose updates come at any time, a gradient is computed when the group wants it.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ class Lessons:
         self._left = 0
         self._minibatches: Iterator[Minibatch] = iter(())
         self._gradient: Future[Gradient] | None = None
-        self._model_of_gradient = 0  # learner.models_taken when it was started
+        self._of_parameters = 0  # learner.parameter_changes when it was started
 
     def begin(self, rollout: Rollout) -> None:
         """Takes up a rollout, which must stay as it is until the lessons are over."""
@@ -74,40 +73,58 @@ class Lessons:
         self._worker.shutdown()
 
     def _contribute(self) -> None:
-        """Contributes the gradient in flight and starts the next one, if there is one."""
+        """Contributes the gradient of the next minibatch. Alone, waits for the update and starts the next one.
+
+        With peers, an update may come at any moment; a gradient of parameters that have changed since is
+        computed again, so that no update is made of old ones.
+        """
+        if self._gradient is None:
+            self._start(self._next_gradient)
+        self._wait()
+        if self._of_parameters != self.learner.parameter_changes:
+            self._start(self._compute)
+            self._wait()
         assert self._gradient is not None
-        with self.clock("waiting"):
-            error = self._gradient.exception()
-        if self._model_of_gradient == self.learner.models_taken:
-            gradients, metrics = self._gradient.result()
-            self.learner.sums.add("metrics", metrics.cpu().numpy())
-            self.learner.contribute(gradients, self.config.batch_size)
-        elif error is not None and not isinstance(error, RuntimeError):
-            raise error  # it has nothing to do with the parameters that changed meanwhile
+        gradients, metrics = self._gradient.result()
+        self._gradient = None
+        self.learner.sums.add("metrics", metrics.cpu().numpy())
+        self.learner.contribute(gradients, self.config.batch_size)
         self._left -= 1
         if self.learner.alone:
             self.learner.wait_until_wanted()
-        if self._left:
-            self._start(self._next_gradient)
+            if self._left:
+                self._start(self._next_gradient)
 
     def _start(self, compute: Callable[[], Gradient]) -> None:
-        self._model_of_gradient = self.learner.models_taken
-        self._gradient = self._worker.submit(compute)
+        self._of_parameters = self.learner.parameter_changes
+        self._gradient = self._worker.submit(self._timed, compute)
+
+    def _wait(self) -> None:
+        assert self._gradient is not None
+        with self.clock("waiting"):
+            self._gradient.exception()
+
+    def _timed(self, compute: Callable[[], Gradient]) -> Gradient:
+        """In the thread: computes with the parameters held still."""
+        began = time.perf_counter()
+        with self.learner.parameters_in_use:
+            gradient = compute()
+        self.clock.add("learning", time.perf_counter() - began)
+        return gradient
 
     def _first_gradient(self, rollout: Rollout) -> Gradient:
-        began, config = time.perf_counter(), self.config.algorithm
-        with self.learner.parameters_in_use:
-            batch = algorithms.prepare(self.learner.policy, rollout, config)
+        config = self.config.algorithm
+        batch = algorithms.prepare(self.learner.policy, rollout, config)
         self._minibatches = algorithms.minibatches(
             batch, self.config.batch_size, config.epochs, self.generator
         )
-        self.clock.add("learning", time.perf_counter() - began)
         return self._next_gradient()
 
     def _next_gradient(self) -> Gradient:
-        began, self.minibatch = time.perf_counter(), next(self._minibatches)
-        with self.learner.parameters_in_use:
-            value, metrics = self.loss(self.minibatch)
-            gradients = torch.autograd.grad(value, self.learner.parameters, materialize_grads=True)
-        self.clock.add("learning", time.perf_counter() - began)
-        return gradients, metrics
+        self.minibatch = next(self._minibatches)
+        return self._compute()
+
+    def _compute(self) -> Gradient:
+        assert self.minibatch is not None
+        value, metrics = self.loss(self.minibatch)
+        return torch.autograd.grad(value, self.learner.parameters, materialize_grads=True), metrics

@@ -212,8 +212,8 @@ class Peer:
         began = time.monotonic()
         if self.pending:
             self.lessons.begin(self.pending)
-        if not self.config.overlap:
-            self.lessons.finish()
+        if not (self.config.overlap and self.learner.alone):
+            self.lessons.finish()  # others make it old enough
         rollout = self.actors.collect(self.learner, self.lessons)
         self.lessons.finish()
         self.pending = rollout if learn else None

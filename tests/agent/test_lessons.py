@@ -1,6 +1,7 @@
 """Lessons: in step with acting they learn what they learn at once; nothing changes under a gradient."""
 
 import threading
+import time
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -21,7 +22,7 @@ class Group:
         self.policy = Toy()
         self.parameters = list(self.policy.parameters())
         self.parameters_in_use = threading.Lock()
-        self.models_taken = 0
+        self.parameter_changes = 0
         self.wants = True
         self.alone = True
         self.contributions = []
@@ -37,6 +38,7 @@ class Group:
     def contribute(self, gradients, sequences):
         assert not self.parameters_in_use.locked()
         self.contributions.append(sequences)
+        self.parameter_changes += 1
         with torch.no_grad():
             for parameter, gradient in zip(self.parameters, gradients, strict=True):
                 parameter -= 0.1 * gradient
@@ -116,15 +118,29 @@ def test_an_update_waits_until_the_gradient_is_computed():
     taught.finish()
 
 
-def test_a_gradient_of_a_model_that_was_replaced_is_dropped():
+@pytest.mark.parametrize("alone", [True, False])
+def test_a_gradient_of_parameters_that_changed_since_is_computed_again(alone):
     group = Group()
+    group.alone = alone
     taught = lessons(group)
     taught.begin(batch())
-    group.models_taken += 1
+    deadline = time.monotonic() + 10
+    while not taught._gradient.done():
+        assert time.monotonic() < deadline
+    with torch.no_grad():
+        group.policy.w += 3.0
+    group.parameter_changes += 1
     taught.keep_up(1 / 6)
-    assert group.contributions == []
+    minibatch, w = taught.minibatch if not alone else None, group.policy.w.item()
+    again = Toy()
+    again.w.data += 3.0
+    if minibatch is not None:
+        value = (again.w * minibatch.obs.squeeze(-1) - minibatch.target).square().mean()
+        value.backward()
+        assert w == pytest.approx(4.0 - 0.1 * again.w.grad.item())
+    assert group.contributions == [2]
     taught.finish()
-    assert group.contributions == [2] * 5
+    assert group.contributions == [2] * 6
 
 
 def test_an_error_in_the_thread_reaches_the_loop():
