@@ -73,7 +73,7 @@ class Lessons:
         self._worker.shutdown()
 
     def _contribute(self) -> None:
-        """Contributes the gradient of the next minibatch. Alone, waits for the update and starts the next one.
+        """Contributes the next gradient. Alone, waits for the update that it becomes, and starts another.
 
         With peers, an update may come at any moment; a gradient of parameters that have changed since is
         computed again, so that no update is made of old ones.
