@@ -81,7 +81,7 @@ class Rounds:
             self._add_contribution()
         self._standing = False
         check = self._counted == 0 and self._exchange.version % CHECK_INTERVAL == 0
-        expected = self._counted + 1 == self._needed[0] == self._needed[1]
+        expected = self._link.size > 1 and self._counted + 1 == self._needed[0] == self._needed[1]
         flat = self._reduce(self._divisor) if expected else None
         counts = Counts.of(self._reduce_counts() if flat is None else flat.counts)
         divisor = max(1.0, counts.batch_size if self._weighted else counts.num_gradients)
