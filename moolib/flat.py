@@ -36,14 +36,8 @@ class Counts(NamedTuple):
         return Counts(*tensor.tolist())
 
 
-MIN_SPLIT = 1 << 15  # elements; smaller buffers are reduced in one piece
-
-
 class Flat:
-    """One buffer and its parts, all views of it.
-
-    A buffer is reduced as two `halves` at the same time, so that one is added up while the other is sent.
-    """
+    """One buffer and its parts, all views of it."""
 
     def __init__(self, layout: Layout) -> None:
         sizes = [p.numel() for p in layout.parameters]
@@ -56,7 +50,6 @@ class Flat:
         ]
         self.present = self.buffer[total : total + count]
         self.counts = self.buffer[total + count :]
-        self.halves = self.buffer.chunk(2 if len(self.buffer) >= MIN_SPLIT else 1)
         self._zero_at = -1  # version of the buffer when its gradients were last zeroed
 
     def is_zero(self) -> bool:
