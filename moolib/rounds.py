@@ -159,8 +159,8 @@ class Rounds:
     def _filled(self, flat: Flat, divisor: float) -> Iterator[torch.Tensor]:
         """The parts of `flat` that are to be reduced, each as soon as our contributions are in it.
 
-        Between two members there are two parts, of which one is added up while the other is sent. More members
-        gain nothing by that.
+        Between two members there are two, of which one is added up while the other is sent. More members gain
+        nothing by that.
         """
         count = 2 if self._link.size == 2 and len(flat.buffer) >= MIN_SPLIT else 1
         parts = flat.buffer.chunk(count)
