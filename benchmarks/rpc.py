@@ -1,4 +1,5 @@
-"""Latency of `moolib.Rpc`, next to bare echoes over a socket and over asyncio streams in the same run.
+"""Latency of `moolib.Rpc`, plain and sealed with a key, next to bare echoes over a socket and over asyncio
+streams in the same run.
 
     python -m benchmarks.rpc
 
@@ -14,8 +15,11 @@ import asyncio
 import contextlib
 import functools
 import multiprocessing as mp
+import os
+import secrets
 import socket
 import statistics
+import tempfile
 import threading
 import time
 from collections.abc import Callable
@@ -30,18 +34,19 @@ IN_FLIGHT = 64  # calls
 HOST = "127.0.0.1"
 
 
-def serve(pipe: Connection) -> None:
+def serve(pipe: Connection, key_file: str) -> None:
     """Answer all variants until the pipe closes."""
-    rpc = moolib.Rpc()
-    rpc.set_name("server")
-    rpc.define("echo", lambda x: x)
+    servers = [moolib.Rpc(), moolib.Rpc(key_file=key_file)]
+    for rpc in servers:
+        rpc.set_name("server")
+        rpc.define("echo", lambda x: x)
     listener = socket.create_server((HOST, 0))
     threading.Thread(target=serve_sockets, args=(listener,), daemon=True).start()
     ready: list[int] = []
     threading.Thread(target=lambda: asyncio.run(serve_streams(ready)), daemon=True).start()
     while not ready:
         time.sleep(0.01)
-    pipe.send((rpc.listen(f"{HOST}:0"), listener.getsockname()[1], ready[0]))
+    pipe.send(([rpc.listen(f"{HOST}:0") for rpc in servers], listener.getsockname()[1], ready[0]))
     pipe.poll(None)
 
 
@@ -115,15 +120,21 @@ def main() -> None:
     options = parser.parse_args()
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
-    context.Process(target=serve, args=(theirs,), daemon=True).start()
-    theirs.close()
-    address, socket_port, stream_port = ours.recv()
-    rpc = moolib.Rpc()
-    rpc.connect(address)
+    with tempfile.TemporaryDirectory() as folder:
+        key_file = os.path.join(folder, "key")
+        with open(os.open(key_file, os.O_CREAT | os.O_WRONLY, 0o600), "w") as file:
+            file.write(secrets.token_hex(32))
+        context.Process(target=serve, args=(theirs, key_file), daemon=True).start()
+        theirs.close()
+        addresses, socket_port, stream_port = ours.recv()
+        rpc, sealed = moolib.Rpc(), moolib.Rpc(key_file=key_file)
+    for client, address in zip((rpc, sealed), addresses, strict=True):
+        client.connect(address)
     for name, size, count in (("small call", SMALL, 500), ("1 MB echo", LARGE, 50)):
         value = 1 if size == SMALL else np.zeros(size, np.uint8)
         variants: dict[str, Callable[[], object]] = {
             "moolib.Rpc": functools.partial(rpc.sync, "server", "echo", value),
+            "sealed": functools.partial(sealed.sync, "server", "echo", value),
             "socket": bare_echo(socket_port, size),
             "asyncio streams": bare_echo(stream_port, size),
         }

@@ -7,6 +7,7 @@ the `Counts`. All of these add up, so that one sum over the members reduces ever
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -35,14 +36,8 @@ class Counts(NamedTuple):
         return Counts(*tensor.tolist())
 
 
-MIN_SPLIT = 1 << 15  # elements; smaller buffers are reduced in one piece
-
-
 class Flat:
-    """One buffer and its parts, all views of it.
-
-    A buffer is reduced as two `halves` at the same time, so that one is added up while the other is sent.
-    """
+    """One buffer and its parts, all views of it."""
 
     def __init__(self, layout: Layout) -> None:
         sizes = [p.numel() for p in layout.parameters]
@@ -55,7 +50,20 @@ class Flat:
         ]
         self.present = self.buffer[total : total + count]
         self.counts = self.buffer[total + count :]
-        self.halves = self.buffer.chunk(2 if len(self.buffer) >= MIN_SPLIT else 1)
+        self._zero_at = -1  # version of the buffer when its gradients were last zeroed
+
+    def is_zero(self) -> bool:
+        """Whether the gradients are known to be zero: nothing wrote to the buffer since they were zeroed.
+
+        As for autograd, writing by way of `.data` or NumPy is not noticed.
+        """
+        return self._zero_at == self.buffer._version
+
+    def zero(self) -> None:
+        """Zero the gradients, unless they are."""
+        if not self.is_zero():
+            self.gradients.zero_()
+            self._zero_at = self.buffer._version
 
 
 class Layout:
@@ -73,19 +81,22 @@ class Layout:
         self.parameters = [p for p in parameters if p.requires_grad]
         double = any(p.dtype == torch.float64 for p in self.parameters)
         self.dtype = torch.float64 if double else torch.float32
-        self._free: list[Flat] = []
+        self._free: deque[Flat] = deque()  # those known to be zero on the left
         self._shown: Flat | None = None  # the one whose views the program has as gradients
 
-    def take(self) -> Flat:
-        """A buffer with undefined contents."""
+    def take(self, zero: bool = False) -> Flat:
+        """A buffer with undefined contents, preferably one that is zero, or not."""
         try:
-            return self._free.pop()
+            return self._free.popleft() if zero else self._free.pop()
         except IndexError:
             return Flat(self)
 
     def give_back(self, flat: Flat) -> None:
         """Use a buffer again; nobody, gloo included, may refer to it any more. Thread-safe, as `take`."""
-        self._free.append(flat)
+        if flat.is_zero():
+            self._free.appendleft(flat)
+        else:
+            self._free.append(flat)
 
     def read(self, weight: float) -> Flat:
         """A buffer with the gradients times `weight`, 0 for a missing one. To be followed by `zero`."""
@@ -93,7 +104,7 @@ class Layout:
         shown = self._shown
         if shown and all(g is None or g is v for g, v in zip(grads, shown.views, strict=True)):
             flat = shown
-            self._show(self.take(), [g is not None for g in grads])
+            self._show(self.take(zero=True), [g is not None for g in grads])
         else:
             flat = self.take()
             given = [(v, g) for v, g in zip(flat.views, grads, strict=True) if g is not None]
@@ -130,9 +141,13 @@ class Layout:
 
     def zero(self) -> None:
         """Zero the parameters' gradients."""
-        grads = [p.grad for p in self.parameters if p.grad is not None]
-        if grads:
-            torch._foreach_zero_(grads)
+        grads = [p.grad for p in self.parameters]
+        views = self._shown.views if self._shown else [None] * len(grads)
+        theirs = [g for g, v in zip(grads, views, strict=True) if g is not None and g is not v]
+        if theirs:
+            torch._foreach_zero_(theirs)
+        if self._shown:
+            self._shown.zero()
 
 
 def describe(parameters: Iterable[torch.Tensor], buffers: Iterable[torch.Tensor], weighted: bool) -> str:

@@ -18,6 +18,7 @@ import atexit
 import ctypes
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any
@@ -28,7 +29,7 @@ from torch.distributed import BroadcastOptions, ProcessGroupGloo, Store
 SLICE = timedelta(milliseconds=10)  # how often a wait looks whether the epoch is over
 SLICE_OVER = "Operation timed out!"  # gloo's words for "the slice is over, the operation goes on"
 REAP_INTERVAL = 0.1  # seconds between two looks at abandoned operations
-REAP_TIMEOUT = 1.0  # seconds that the exit waits for the reaper
+REAP_TIMEOUT = 1.0  # seconds that the exit waits for the reaper, and for threads that connect
 THREADS = (
     4  # gloo's worker threads per group: with 2, small reductions of 4 members take almost twice as long
 )
@@ -211,7 +212,7 @@ class EpochGroup:
                 result.append(error)
             done.set()
 
-        threading.Thread(target=connect, name="gloo-connect", daemon=True).start()
+        _reaper.start(threading.Thread(target=connect, name="gloo-connect", daemon=True), rendezvous)
         while not done.wait(SLICE.total_seconds()):
             if self._over():
                 rendezvous.close()
@@ -224,10 +225,14 @@ class EpochGroup:
 
 
 class _Reaper:
-    """Keeps abandoned groups until their last operation has ended: dropping them earlier would block."""
+    """Keeps abandoned groups until their last operation has ended: dropping them earlier would block.
+
+    At exit it ends the threads that are in gloo and will come back to Python: that would abort the process.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._connecting: list[tuple[threading.Thread, Rendezvous]] = []
         self._abandoned: list[tuple[list[Any], list[Any]]] = []
         self._thread: threading.Thread | None = None
         self._exiting = threading.Event()
@@ -242,6 +247,19 @@ class _Reaper:
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gloo-reaper", daemon=True)
                 self._thread.start()
+
+    def start(self, thread: threading.Thread, rendezvous: Rendezvous) -> None:
+        """Start a thread that connects a group, which ends soon after its rendezvous was closed.
+
+        Raises:
+            EpochOver: The program is ending.
+        """
+        with self._lock:
+            if self._exiting.is_set():
+                raise EpochOver
+            self._connecting = [entry for entry in self._connecting if entry[0].is_alive()]
+            self._connecting.append((thread, rendezvous))
+            thread.start()
 
     def _run(self) -> None:
         while not self._exiting.is_set():
@@ -265,8 +283,12 @@ class _Reaper:
             self._exiting.set()
             for entry in self._abandoned:
                 _keep_for_ever(entry)
-        if self._thread:  # a thread that is in gloo when the interpreter ends would abort the process
-            self._thread.join(REAP_TIMEOUT)
+        deadline = time.monotonic() + REAP_TIMEOUT
+        for _, rendezvous in self._connecting:
+            rendezvous.close()
+        for thread in [self._thread, *(thread for thread, _ in self._connecting)]:
+            if thread:
+                thread.join(max(0.0, deadline - time.monotonic()))
 
 
 def _keep_for_ever(value: Any) -> None:

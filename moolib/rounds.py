@@ -26,6 +26,7 @@ from moolib.flat import Counts, Flat, Layout
 from moolib.log import log
 
 BACKLOG = 8  # results that an idle program may fall behind before it has to take the model anew
+MIN_SPLIT = 1 << 15  # elements of a buffer that is reduced in two parts
 CHECK_INTERVAL = 100  # versions between two comparisons of checksums
 
 Wait = Callable[[Callable[[], bool], float | None], bool]
@@ -81,7 +82,7 @@ class Rounds:
             self._add_contribution()
         self._standing = False
         check = self._counted == 0 and self._exchange.version % CHECK_INTERVAL == 0
-        expected = self._counted + 1 == self._needed[0] == self._needed[1]
+        expected = self._link.size > 1 and self._counted + 1 == self._needed[0] == self._needed[1]
         flat = self._reduce(self._divisor) if expected else None
         counts = Counts.of(self._reduce_counts() if flat is None else flat.counts)
         divisor = max(1.0, counts.batch_size if self._weighted else counts.num_gradients)
@@ -156,15 +157,22 @@ class Rounds:
         return flat
 
     def _filled(self, flat: Flat, divisor: float) -> Iterator[torch.Tensor]:
-        """The halves of `flat`, each as soon as our contributions are in it."""
-        for i, half in enumerate(flat.halves):
-            if self._sum:
-                torch.mul(self._sum.halves[i], 1.0 / divisor, out=half)
+        """The parts of `flat` that are to be reduced, each as soon as our contributions are in it.
+
+        Between two members there are two, of which one is added up while the other is sent. More members gain
+        nothing by that.
+        """
+        count = 2 if self._link.size == 2 and len(flat.buffer) >= MIN_SPLIT else 1
+        parts = flat.buffer.chunk(count)
+        ours = self._sum.buffer.chunk(count) if self._sum else None
+        for i, part in enumerate(parts):
+            if ours:
+                torch.mul(ours[i], 1.0 / divisor, out=part)
             else:
-                half.zero_()
-            if half is flat.halves[-1]:
+                part.zero_()
+            if i == count - 1:
                 flat.counts.copy_(self._our_counts())
-            yield half
+            yield part
 
     def _finish_step(self, flat: Flat) -> None:
         self._needed = (self._counted, self._needed[0])

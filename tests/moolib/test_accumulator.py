@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import moolib
+from moolib.rounds import MIN_SPLIT
 
 from .members import Member, gather, have, run, want
 
@@ -68,6 +69,26 @@ def test_gradients_are_the_mean_over_contributions(join):
         assert not member.accumulator.wants_gradients()
         member.step()
         assert member.parameters[0].grad.tolist() == [0, 0, 0]
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_gradients_of_a_large_model(join, size):
+    """Between two members they are reduced in two parts."""
+    count = MIN_SPLIT + 1
+    members = [join(name, torch.zeros(count, requires_grad=True)) for name in "abc"[:size]]
+    gather(members)
+    for step in range(4):
+        want(members)
+        for i, member in enumerate(members):
+            member.parameters[0].grad = torch.arange(count) * float(size * i + step)
+            member.accumulator.reduce_gradients(1)
+        have(members)
+        mean = torch.arange(count) * (step + size * (size - 1) / 2)
+        for member in members:
+            torch.testing.assert_close(member.parameters[0].grad, mean)
+            assert torch.equal(member.parameters[0].grad, members[0].parameters[0].grad)
+            assert member.accumulator.get_gradient_stats()["num_gradients"] == size
+            member.step()
 
 
 def test_gradients_weighted_by_batch_size(join):

@@ -1,5 +1,7 @@
 """Epoch groups of several members in one process, with a rendezvous from one to the other."""
 
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -158,3 +160,24 @@ def test_abandoned_groups_give_back_their_threads():
     while threads() > before and time.monotonic() < deadline:
         time.sleep(0.05)
     assert threads() <= before
+
+
+def test_a_program_that_ends_while_groups_form_ends_in_order():
+    """A thread that came back from gloo to a finished interpreter would abort the process."""
+    code = """
+import contextlib, threading, time
+from moolib.gloo import EpochGroup, EpochOver, Rendezvous
+
+def form():
+    with contextlib.suppress(EpochOver):
+        EpochGroup(Rendezvous(lambda key, value: None), 0, 2, "127.0.0.1", over.is_set, 20)
+
+over = threading.Event()
+threads = [threading.Thread(target=form) for _ in range(48)]
+for thread in threads:
+    thread.start()
+time.sleep(0.2)
+over.set()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.returncode, done.stderr) == (0, "")
