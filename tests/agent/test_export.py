@@ -169,6 +169,7 @@ def test_the_program_in_the_docs_moves_the_robot_as_we_do(tmp_path):
         resets__joint_noise=0.0,
         resets__height=0.33,
         randomization__friction=None,
+        randomization__joint_damping=None,
     )
     pool = make_pool(config, 1, 1, seed=0)
     pool.reset(0)

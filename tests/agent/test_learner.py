@@ -84,7 +84,7 @@ def test_a_run_of_gradients_that_are_not_finite_ends_training():
         algorithm=SimpleNamespace(grad_norm_clipping=1.0, optimizer=optimizer("constant"), epochs=1),
         model=SimpleNamespace(normalize_observations=False), unroll_length=1,
     )  # fmt: skip
-    learner.progress, learner.updates = Progress(), []
+    learner.progress, learner.updates, learner.parameter_changes = Progress(), [], 0
     learner.optimizer = torch.optim.SGD(learner.parameters, lr=1.0)
     stats = {"num_gradients": 1, "num_skipped": 0, "batch_size": 1}
     learner.accumulator = SimpleNamespace(get_gradient_stats=lambda: stats, zero_gradients=lambda: None)
