@@ -1,11 +1,14 @@
 """Peers on hosts of their own: the majority goes on when a link is cut, the other takes its model."""
 
+import os
+
 import pytest
 
 from benchmarks.hosts.__main__ import CUT, PEERS, Options, cut, training
 from benchmarks.hosts.network import Network, missing
 
 
+@pytest.mark.skipif("HERD_TEST_NETWORKS" not in os.environ, reason="set HERD_TEST_NETWORKS to change networks")
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_a_peer_whose_link_was_cut_comes_back_with_the_model_of_the_others():
     options = Options(timeout=1.0)
