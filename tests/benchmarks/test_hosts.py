@@ -8,7 +8,7 @@ from benchmarks.hosts.__main__ import CUT, PEERS, Options, cut, training
 from benchmarks.hosts.network import Network, missing
 
 
-@pytest.mark.skipif("HERD_TEST_NETWORKS" not in os.environ, reason="set HERD_TEST_NETWORKS to change networks")
+@pytest.mark.skipif("HERD_TEST_NETWORKS" not in os.environ, reason="on request: HERD_TEST_NETWORKS=1")
 @pytest.mark.skipif(bool(missing()), reason=missing())
 def test_a_peer_whose_link_was_cut_comes_back_with_the_model_of_the_others():
     options = Options(timeout=1.0)

@@ -17,8 +17,10 @@ def preset(name: str) -> dict[str, Any]:
 
 
 def task(name: str, **changes: Any) -> EnvConfig:
-    """The preset with changes given as ``section__key=value``."""
+    """The preset in fine steps and without joint damping, with changes given as ``section__key=value``."""
     values = preset(name)
+    values["physics"] |= {"timestep": 0.005, "decimation": 4}
+    values["randomization"]["joint_damping"] = None
     for path, value in changes.items():
         section, key = path.split("__")
         values[section][key] = value

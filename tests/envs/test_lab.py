@@ -95,7 +95,7 @@ def test_steps_per_second_are_physics_steps_over_both_clocks(monkeypatch):
     config = EnvConfig.preset("go2")
     work = common.collect(config, 0.1, warmup=0, robots=2, steps=3)
     rate = throughput.steps_per_second(PythonLoop(config, 2), work, config.physics.decimation)
-    np.testing.assert_allclose(rate, [2 * 3 * 4 / 2.0, 2 * 3 * 4 / 4.0])
+    np.testing.assert_allclose(rate, [2 * 3 * 2 / 2.0, 2 * 3 * 2 / 4.0])
 
 
 @pytest.mark.parametrize("name", ENGINES)

@@ -26,7 +26,7 @@ def zeros(n: int = 8) -> np.ndarray:
 
 
 def test_sizes_and_names(pool):
-    assert (pool.obs_dim, pool.action_dim, pool.decimation) == (50, 12, 2)
+    assert (pool.obs_dim, pool.action_dim, pool.decimation) == (50, 12, 4)
     assert (pool.control_dt, pool.policy_rate) == (0.02, 50.0)
     assert [name for name, _, _ in pool.observation_terms] == [
         *("base_lin_vel", "base_ang_vel", "projected_gravity", "joint_pos", "joint_vel", "last_action"),

@@ -24,7 +24,7 @@ def test_a_mirrored_robot_sees_the_mirror_image_of_what_the_other_sees():
     values = yaml.safe_load((CONF / "go2.yaml").read_text())
     values["episode"]["stagger"] = values["gait"]["random_phase"] = False
     values["resets"]["joint_noise"] = 0.0
-    values["randomization"]["friction"] = None
+    values["randomization"]["friction"] = values["randomization"]["joint_damping"] = None
     pool = make_pool(EnvConfig.from_dict(values), 2, 1, seed=0)
     m = pool.mirror
     pool.reset(0)

@@ -181,8 +181,8 @@ def slow_terms(m, d, command, action, last, clock, touched, air) -> dict[str, fl
         excess += max(middle - half - q, 0.0) + max(q - middle - half, 0.0)
     weights = np.tile([1.0, 1.0, 0.1], 4)
     return {
-        "tracking_lin_vel": math.exp(-((v[0] - command[0]) ** 2 + (v[1] - command[1]) ** 2) / 0.25),
-        "tracking_ang_vel": 0.5 * math.exp(-((w[2] - command[2]) ** 2) / 0.25),
+        "tracking_lin_vel": 1.5 * math.exp(-((v[0] - command[0]) ** 2 + (v[1] - command[1]) ** 2) / 0.25),
+        "tracking_ang_vel": 0.75 * math.exp(-((w[2] - command[2]) ** 2) / 0.25),
         "gait": 2.0 * gait,
         "pose": 0.5 * math.exp(-float(weights @ (d.qpos[7:] - Q0) ** 2)),
         "orientation": -5.0 * (up[0] ** 2 + up[1] ** 2),
