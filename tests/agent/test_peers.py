@@ -124,5 +124,5 @@ def test_the_default_broker_says_where_it_listens_and_ends_quietly(tmp_path):
         group.broker()
         process = group.started[0]
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=10)
+        output, _ = process.communicate(timeout=60)
         assert (process.returncode, "Traceback" in output) == (0, False)
