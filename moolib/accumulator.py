@@ -152,7 +152,9 @@ class Accumulator:
 
     def get_leader(self) -> str:
         """The member with the greatest (model version, name) when the epoch began; "" until that is known."""
-        return self._exchange.leader
+        sync_id, leader = self._exchange.leader
+        epoch = self._group._epoch
+        return leader if epoch and epoch.sync_id == sync_id else ""
 
     def wants_state(self) -> bool:
         """Whether a member needs the model from us, so that the program should call `set_state` soon."""

@@ -89,7 +89,7 @@ class Exchange:
     version: int = 0  # of the model, with all of `results` applied
     lineage: int = 0  # tells models of one version apart; 0: there is no model
     behind: bool = False  # the program missed so many results that it needs the model anew
-    leader: str = ""  # "" until it is known in this epoch
+    leader: tuple[int, str] = (0, "")  # and the sync id of the epoch in which it leads
     state_wanted: bool = False  # a member needs our model
     package: Package | None = None  # the program's answer to that
     virtual_batch_size: int = 1

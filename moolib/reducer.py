@@ -84,7 +84,6 @@ class Reducer:
             epoch = self._group._epoch
             return self._stopped or (epoch is not None and epoch is not self._epoch)
 
-        self.exchange.leader = ""
         self.exchange.control.wait_for(current)
         self._epoch = self._group._epoch
         return None if self._stopped else self._epoch
@@ -124,7 +123,7 @@ class Reducer:
         needy = [rank for rank, row in enumerate(rows) if row[1] == 0 or row[:2] != rows[leader][:2]]
         lineage = lineage or new_lineage
         with exchange.lock:
-            exchange.leader = epoch.members[leader]
+            exchange.leader = epoch.sync_id, epoch.members[leader]
             if link.rank == leader:
                 exchange.lineage = lineage
         exchange.tell_program()
