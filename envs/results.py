@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, fields
 
-import numpy as np
+from envs.go2.arrays import Array
 
 
 @dataclass
@@ -24,19 +24,19 @@ class Counters:
 
 @dataclass
 class StepResult:
-    """What one step of a batch of B robots gave; the arrays are valid until the batch's next step."""
+    """What one step of a batch of B robots gave, in NumPy arrays or torch tensors, valid until its next."""
 
-    obs: np.ndarray  # [B, D] float32, of the new episode where one ended
-    reward: np.ndarray  # [B] float32
-    terminated: np.ndarray  # [B] bool, fell or blew up
-    truncated: np.ndarray  # [B] bool, the time is over; never together with terminated
-    final_obs: np.ndarray  # [B, D] float32, before the reset; valid where an episode ended
-    episode_return: np.ndarray  # [B] float32, including this step
-    episode_length: np.ndarray  # [B] int32 policy steps, including this one
-    lin_vel_error: np.ndarray  # [B] float32, |v_xy - command_xy|, m/s, base frame
-    yaw_rate_error: np.ndarray  # [B] float32, |w_z - command|, rad/s
-    reward_terms: np.ndarray  # [num_terms] float64, means over the batch of the weighted terms
-    bad: np.ndarray  # [B] bool, blew up
+    obs: Array  # [B, D] float32, of the new episode where one ended
+    reward: Array  # [B] float32
+    terminated: Array  # [B] bool, fell or blew up
+    truncated: Array  # [B] bool, the time is over; never together with terminated
+    final_obs: Array  # [B, D] float32, before the reset; valid where an episode ended
+    episode_return: Array  # [B] float32, including this step
+    episode_length: Array  # [B] int32 policy steps, including this one
+    lin_vel_error: Array  # [B] float32, |v_xy - command_xy|, m/s, base frame
+    yaw_rate_error: Array  # [B] float32, |w_z - command|, rad/s
+    reward_terms: Array  # [num_terms] float64, means over the batch of the weighted terms
+    bad: Array  # [B] bool, blew up
     stamps: tuple[float, float, float] = (
         math.nan,
     ) * 3  # s of time.perf_counter: physics began, ended, terms ended

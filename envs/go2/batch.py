@@ -14,7 +14,7 @@ from dataclasses import asdict, fields
 import numpy as np
 
 from envs.config import EnvConfig
-from envs.go2 import commands, model, randomization, terminations
+from envs.go2 import commands, model, randomization, resets, terminations
 from envs.go2.observations import Observer
 from envs.go2.physics import PHYSICS
 from envs.go2.rewards import Rewarder
@@ -24,6 +24,14 @@ from envs.results import Counters, StepResult
 
 # Per-robot arrays to save.
 RECORDS = ("_steps", "_length", "_wait", "_phase", "_return", "_held", "_target", "_delay")
+
+
+def check_contacts(config: EnvConfig) -> None:
+    """Raises ValueError if the task counts contacts that its physics does not have."""
+    links_count = config.terminations.base_contact is not None or "collision" in config.rewards.weights
+    if links_count and PHYSICS[config.physics.variant].feet_only:
+        allowed = "unitree or menagerie where base contact or collisions count"
+        raise ValueError(f"env.physics.variant={config.physics.variant!r}: must be {allowed}")
 
 
 class Go2Batch:
@@ -56,10 +64,7 @@ class Go2Batch:
         self.config = config
         physics, control = config.physics, config.control
         self.model = model.build(physics.variant, control.kp, control.kd, physics.timestep)
-        links_count = config.terminations.base_contact is not None or "collision" in config.rewards.weights
-        if links_count and PHYSICS[physics.variant].feet_only:
-            allowed = "unitree or menagerie where base contact or collisions count"
-            raise ValueError(f"env.physics.variant={physics.variant!r}: must be {allowed}")
+        check_contacts(config)
         self.observer, self.rewarder = Observer(config.observations), Rewarder(config)
         self.state = State.zeros(n)
         self.counters = Counters()
@@ -69,7 +74,8 @@ class Go2Batch:
         self._simulation = Simulation(self.model, n, num_threads)
         batch = self._simulation.batch
         self._fields = randomization.randomize_model(batch, self.model, config.randomization, self.rng)
-        self._delay = randomization.draw_delay(config.randomization, n, physics.timestep, self.rng)
+        self._delay = np.zeros(n, np.int32)  # physics steps by which targets arrive late
+        self._delay[:] = randomization.draw_delay(config.randomization, n, physics.timestep, self.rng)
         interval = config.randomization.push_interval
         self._push_steps = None if interval is None else int(np.ceil(interval / config.control_dt - 1e-9))
         self._steps = np.zeros(n, np.int32)  # age of the episode in policy steps
@@ -203,15 +209,8 @@ class Go2Batch:
 
     def _reset_rows(self, ids: np.ndarray) -> None:
         """Puts robots at the start of an episode; their commands are due."""
-        config, rng, state, n = self.config.resets, self.rng, self.state, len(ids)
-        joints = model.DEFAULT_JOINT_POS * rng.uniform(*config.joint_scale, (n, 12))
-        joints += rng.uniform(-config.joint_noise, config.joint_noise, (n, 12))
-        qpos = np.zeros((n, 19))
-        qpos[:, 2] = model.standing_height(joints) if config.height is None else config.height
-        qpos[:, 3] = 1.0
-        qpos[:, 7:] = joints
-        qvel = np.zeros((n, 18))
-        qvel[:, :6] = rng.uniform(-config.base_velocity, config.base_velocity, (n, 6))
+        rng, state, n = self.rng, self.state, len(ids)
+        qpos, qvel = resets.draw(rng, n, self.config.resets)
         self._simulation.place(ids, qpos, qvel)
         state.set_motion(qpos, qvel, ids)
         for record in (state.action, state.last_action, state.last_joint_vel, state.air_time):

@@ -9,6 +9,7 @@ velocity 3, base-frame angular velocity 3, joint speeds 12]`` (18 numbers).
 import mujoco
 import numpy as np
 
+from envs.go2.arrays import Array, constant, namespace
 from envs.go2.physics import PHYSICS, Physics, torque_limits
 
 LEGS = ("FL", "FR", "RL", "RR")
@@ -16,7 +17,8 @@ JOINTS = ("hip", "thigh", "calf")
 JOINT_NAMES = tuple(f"{leg}_{joint}_joint" for leg in LEGS for joint in JOINTS)
 
 # rad, what the PD controller holds at action 0: hips L +0.1 R -0.1, thighs front 0.8 rear 1.0, calves -1.5
-DEFAULT_JOINT_POS = np.array([0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5])
+DEFAULT_JOINTS = (0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5)
+DEFAULT_JOINT_POS = np.array(DEFAULT_JOINTS)
 FRONT_RANGE = ((-1.0472, 1.0472), (-1.5708, 3.4907), (-2.7227, -0.83776))  # rad: hip, thigh, calf
 REAR_RANGE = ((-1.0472, 1.0472), (-0.5236, 4.5379), (-2.7227, -0.83776))
 JOINT_RANGE = np.array(FRONT_RANGE + FRONT_RANGE + REAR_RANGE + REAR_RANGE)  # [12, 2] rad
@@ -271,7 +273,7 @@ def _add_sensors(spec: mujoco.MjSpec, p: Physics) -> None:
         spec.add_sensor(type=kind, objtype=objtype, objname=name, intprm=[force, net_force, slots])
 
 
-def standing_height(joint_pos: np.ndarray) -> np.ndarray:
+def standing_height(joint_pos: Array) -> Array:
     """Height of a level base whose lowest foot touches the floor.
 
     Args:
@@ -280,9 +282,9 @@ def standing_height(joint_pos: np.ndarray) -> np.ndarray:
     Returns:
         Height of the base frame's origin [B], m.
     """
-    hip, thigh, calf = np.moveaxis(joint_pos.reshape(-1, 4, 3), 2, 0)  # each [B, 4]
-    down = (
-        LINK * np.cos(thigh) + LINK * np.cos(thigh + calf) + FOOT_X * np.sin(thigh + calf)
-    )  # along the leg's plane
-    sideways = THIGH_Y * np.array([1.0, -1.0, 1.0, -1.0])
-    return (down * np.cos(hip) - sideways * np.sin(hip)).max(axis=1) + FOOT_RADIUS
+    xp, legs = namespace(joint_pos), joint_pos.reshape(-1, 4, 3)
+    hip, thigh, calf = legs[:, :, 0], legs[:, :, 1], legs[:, :, 2]
+    shank = thigh + calf
+    down = LINK * xp.cos(thigh) + LINK * xp.cos(shank) + FOOT_X * xp.sin(shank)  # along the leg's plane
+    sideways = THIGH_Y * constant((1.0, -1.0, 1.0, -1.0), joint_pos)
+    return xp.amax(down * xp.cos(hip) - sideways * xp.sin(hip), 1) + FOOT_RADIUS

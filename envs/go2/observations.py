@@ -4,64 +4,67 @@ A stranger can compute every one from MuJoCo's qpos and qvel, the last action, t
 reset.
 """
 
+import math
 from collections.abc import Callable
+from itertools import chain
 
 import numpy as np
 
 from envs.config import ObservationConfig
+from envs.go2.arrays import Array, Random, constant, namespace, zeros
 from envs.go2.state import State
 
 STANDING_COMMAND = 0.01  # commands with a norm up to this mean: stand still, the clock is hidden
 
 
-def base_lin_vel(state: State) -> np.ndarray:
+def base_lin_vel(state: State) -> Array:
     """Velocity of the base frame's origin in the base frame [B, 3], m/s."""
     return state.base_lin_vel
 
 
-def base_ang_vel(state: State) -> np.ndarray:
+def base_ang_vel(state: State) -> Array:
     """Angular velocity of the base in the base frame [B, 3], rad/s."""
     return state.base_ang_vel
 
 
-def projected_gravity(state: State) -> np.ndarray:
+def projected_gravity(state: State) -> Array:
     """Direction of gravity in the base frame [B, 3]; (0, 0, -1) when upright."""
     return state.projected_gravity
 
 
-def joint_pos(state: State) -> np.ndarray:
+def joint_pos(state: State) -> Array:
     """Joint angles minus the default ones [B, 12], rad."""
     return state.joint_offset
 
 
-def joint_vel(state: State) -> np.ndarray:
+def joint_vel(state: State) -> Array:
     """Joint speeds [B, 12], rad/s."""
     return state.joint_vel
 
 
-def last_action(state: State) -> np.ndarray:
+def last_action(state: State) -> Array:
     """The action of the step before, as the policy gave it [B, 12]."""
     return state.action
 
 
-def command(state: State) -> np.ndarray:
+def command(state: State) -> Array:
     """Wanted vx, vy (m/s) and yaw rate (rad/s) in the base frame [B, 3]."""
     return state.command
 
 
-def gait_phase(state: State) -> np.ndarray:
+def gait_phase(state: State) -> Array:
     """Sine and cosine of the gait's clock [B, 2]; both 0 while the command is to stand."""
-    angle = np.float32(2 * np.pi) * state.clock
+    xp, angle = namespace(state.clock), 2 * math.pi * state.clock
     walks = walking(state.command)
-    return np.stack([np.sin(angle) * walks, np.cos(angle) * walks], axis=1)
+    return xp.stack([xp.sin(angle) * walks, xp.cos(angle) * walks], 1)
 
 
-def walking(commands: np.ndarray) -> np.ndarray:
+def walking(commands: Array) -> Array:
     """Which commands [B, 3] ask for motion [B] bool."""
-    return np.einsum("bi,bi->b", commands, commands) > STANDING_COMMAND**2
+    return namespace(commands).einsum("bi,bi->b", commands, commands) > STANDING_COMMAND**2
 
 
-TERMS: dict[str, tuple[int, Callable[[State], np.ndarray]]] = {
+TERMS: dict[str, tuple[int, Callable[[State], Array]]] = {
     "base_lin_vel": (3, base_lin_vel),
     "base_ang_vel": (3, base_ang_vel),
     "projected_gravity": (3, projected_gravity),
@@ -87,27 +90,27 @@ class Observer:
         self.terms = [(name, TERMS[name][0], term.scale) for name, term in config.terms.items()]
         self.dim = sum(dim for _, dim, _ in self.terms)
         self._functions = [(TERMS[name][1], dim) for name, dim, _ in self.terms]
-        scales = [np.broadcast_to(np.asarray(scale, np.float32), dim) for _, dim, scale in self.terms]
-        noises = [np.full(TERMS[name][0], term.noise, np.float32) for name, term in config.terms.items()]
-        self._scale, self._noise = np.concatenate(scales), np.concatenate(noises)
-        self._noisy = config.noise and bool(self._noise.any())
-        self._clip = np.float32(config.clip)
+        scales = [np.broadcast_to(scale, dim).tolist() for _, dim, scale in self.terms]
+        noises = [[term.noise] * TERMS[name][0] for name, term in config.terms.items()]
+        self._scale, self._noise = tuple(chain(*scales)), tuple(chain(*noises))
+        self._noisy = config.noise and any(self._noise)
+        self._clip = config.clip
 
-    def observe(self, state: State, rng: np.random.Generator, out: np.ndarray | None = None) -> np.ndarray:
+    def observe(self, state: State, rng: Random, out: Array | None = None) -> Array:
         """Observations [B, dim] float32 of a state."""
         if out is None:
-            out = np.empty((len(state.qpos), self.dim), np.float32)
+            out = zeros((len(state.qpos), self.dim), state.qpos)
         start = 0
         for function, dim in self._functions:
             out[:, start : start + dim] = function(state)
             start += dim
         if self._noisy:
             uniform = rng.random(out.shape, np.float32)
-            uniform -= np.float32(0.5)
-            uniform *= 2 * self._noise
+            uniform -= 0.5
+            uniform *= 2 * constant(self._noise, out)
             out += uniform
-        out *= self._scale
-        return np.clip(out, -self._clip, self._clip, out=out)
+        out *= constant(self._scale, out)
+        return namespace(out).clip(out, -self._clip, self._clip, out=out)
 
 
 def _check(name: str, scale: float | tuple[float, ...]) -> None:

@@ -7,18 +7,32 @@
 * action delay: targets arrive late by a whole number of physics steps.
 """
 
+from typing import Protocol
+
 import mujoco
 import numpy as np
-from mjbatch import Batch
 
 from envs.config import RandomizationConfig
+from envs.go2.arrays import Array, Random, namespace
 
-Fields = dict[str, np.ndarray]
+Fields = dict[str, Array]
 
 
-def randomize_model(
-    batch: Batch, model: mujoco.MjModel, config: RandomizationConfig, rng: np.random.Generator
-) -> Fields:
+class Batch(Protocol):
+    """What has robots with model fields of their own: ``mjbatch.Batch``, or the same on a device."""
+
+    @property
+    def num_sims(self) -> int:
+        """How many robots."""
+
+    def expand(self, name: str) -> Array:
+        """A live model field [B, ...] that may differ between the robots from now on."""
+
+    def set_const(self) -> None:
+        """Recomputes what MuJoCo derives from masses."""
+
+
+def randomize_model(batch: Batch, model: mujoco.MjModel, config: RandomizationConfig, rng: Random) -> Fields:
     """Draws every robot's own model fields and writes them into the batch.
 
     Returns:
@@ -28,7 +42,7 @@ def randomize_model(
     fields: Fields = {}
     if config.friction is not None:
         fields["geom_friction"] = batch.expand("geom_friction")
-        robot = model.geom_bodyid > 0
+        robot = np.flatnonzero(model.geom_bodyid > 0).tolist()
         fields["geom_friction"][:, robot, 0] = rng.uniform(*config.friction, (n, 1))
     if config.base_mass is not None:
         added = rng.uniform(*config.base_mass, (n, 1))
@@ -58,13 +72,15 @@ def update_constants(batch: Batch, fields: Fields) -> None:
         batch.set_const()
 
 
-def draw_delay(config: RandomizationConfig, n: int, timestep: float, rng: np.random.Generator) -> np.ndarray:
-    """Physics steps of ``timestep`` s by which every robot's targets arrive late [n] int32."""
+def draw_delay(config: RandomizationConfig, n: int, timestep: float, rng: Random) -> Array | int:
+    """Physics steps of ``timestep`` s by which every robot's targets arrive late [n] int32; 0 for none."""
     if config.action_delay is None:
-        return np.zeros(n, np.int32)
-    return np.round(rng.uniform(*config.action_delay, n) / timestep).astype(np.int32)
+        return 0
+    delays = (rng.uniform(*config.action_delay, n) / timestep).round()
+    xp = namespace(delays)
+    return xp.asarray(delays, dtype=xp.int32)
 
 
-def push(rng: np.random.Generator, n: int, config: RandomizationConfig) -> np.ndarray:
+def push(rng: Random, n: int, config: RandomizationConfig) -> Array:
     """World xy velocities [n, 2] that pushed robots take on, m/s."""
     return rng.uniform(-config.push_velocity, config.push_velocity, (n, 2))

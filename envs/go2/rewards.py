@@ -4,114 +4,120 @@ The terms of unitree_rl_gym keep their names and formulas (``legged_robot.py``, 
 ``pose`` and ``touchdown_speed`` are ours and make a trot emerge quickly.
 """
 
+import math
 from collections.abc import Callable
+from functools import lru_cache
 
 import numpy as np
 
 from envs.config import EnvConfig, RewardConfig
+from envs.go2.arrays import Array, Numbers, constant, namespace, zeros
 from envs.go2.model import JOINT_RANGE
 from envs.go2.observations import walking
 from envs.go2.state import State
 
 COLLISION_FORCE = 0.1  # N on a thigh or calf from which it counts as colliding (unitree_rl_gym)
-TROT = np.array([1, -1, -1, 1], np.float32)  # sign of the clock's sine per leg: FL with RR, FR with RL
+TROT = (1.0, -1.0, -1.0, 1.0)  # sign of the clock's sine per leg: FL with RR, FR with RL
 STANCE_FORCE = 10.0  # N, load that spoils a swing by a factor e
 SWING_SPREAD = 0.035  # m, error of the swing height that costs a factor e
 STANCE_SLIP = 0.05  # (m/s)^2, squared slip of a standing foot that costs a factor e
-POSE_WEIGHTS = np.tile(np.array([1.0, 1.0, 0.1], np.float32), 4)  # 1/rad^2 for hips, thighs, calves
+POSE_WEIGHTS = (1.0, 1.0, 0.1) * 4  # 1/rad^2 for hips, thighs, calves
 
-Term = Callable[[State, RewardConfig], np.ndarray]
+Term = Callable[[State, RewardConfig], Array]
 
 
-def tracking_lin_vel(state: State, config: RewardConfig) -> np.ndarray:
+def tracking_lin_vel(state: State, config: RewardConfig) -> Array:
     """exp(-|v_xy - command_xy|^2 / sigma)."""
     error = state.command[:, :2] - state.base_lin_vel[:, :2]
-    return np.exp(_sum_squares(error) / np.float32(-config.tracking_sigma))
+    return namespace(error).exp(_sum_squares(error) / -config.tracking_sigma)
 
 
-def tracking_ang_vel(state: State, config: RewardConfig) -> np.ndarray:
+def tracking_ang_vel(state: State, config: RewardConfig) -> Array:
     """exp(-(w_z - command yaw rate)^2 / sigma)."""
     error = state.command[:, 2] - state.base_ang_vel[:, 2]
-    return np.exp(error * error / np.float32(-config.tracking_sigma))
+    return namespace(error).exp(error * error / -config.tracking_sigma)
 
 
-def lin_vel_z(state: State, config: RewardConfig) -> np.ndarray:
+def lin_vel_z(state: State, config: RewardConfig) -> Array:
     """Squared vertical velocity in the base frame, (m/s)^2."""
     return state.base_lin_vel[:, 2] ** 2
 
 
-def ang_vel_xy(state: State, config: RewardConfig) -> np.ndarray:
+def ang_vel_xy(state: State, config: RewardConfig) -> Array:
     """Squared roll and pitch rates, (rad/s)^2."""
     return _sum_squares(state.base_ang_vel[:, :2])
 
 
-def orientation(state: State, config: RewardConfig) -> np.ndarray:
+def orientation(state: State, config: RewardConfig) -> Array:
     """Squared horizontal part of the gravity direction; 0 when level."""
     return _sum_squares(state.projected_gravity[:, :2])
 
 
-def torques(state: State, config: RewardConfig) -> np.ndarray:
+def torques(state: State, config: RewardConfig) -> Array:
     """Sum of squared joint torques, (N m)^2."""
     return _sum_squares(state.torque)
 
 
-def dof_acc(state: State, config: RewardConfig) -> np.ndarray:
+def dof_acc(state: State, config: RewardConfig) -> Array:
     """Sum of squared changes of joint speed over a policy step, (rad/s)^2; the caller divides by dt^2."""
     return _sum_squares(state.last_joint_vel - state.joint_vel)
 
 
-def action_rate(state: State, config: RewardConfig) -> np.ndarray:
+def action_rate(state: State, config: RewardConfig) -> Array:
     """Sum of squared changes of the action."""
     return _sum_squares(state.last_action - state.action)
 
 
-def dof_pos_limits(state: State, config: RewardConfig) -> np.ndarray:
+def dof_pos_limits(state: State, config: RewardConfig) -> Array:
     """Sum of the joint angles' excess over the soft limits, rad."""
-    low, high = soft_limits(config.soft_limit)
     angles = state.qpos[:, 7:19]
-    return np.einsum("bi->b", np.abs(angles - np.clip(angles, low, high)))
+    low, high = (constant(limit, angles) for limit in soft_limits(config.soft_limit))
+    return namespace(angles).einsum("bi->b", abs(angles - angles.clip(low, high)))
 
 
-def feet_air_time(state: State, config: RewardConfig) -> np.ndarray:
+def feet_air_time(state: State, config: RewardConfig) -> Array:
     """Sum over touchdowns of swing time minus the wanted one, s; 0 for xy commands up to 0.1 m/s."""
-    excess = (state.air_time - np.float32(config.air_time)) * state.touchdown
+    excess = (state.air_time - config.air_time) * state.touchdown
     return excess.sum(axis=1) * (_sum_squares(state.command[:, :2]) > 0.1**2)
 
 
-def collision(state: State, config: RewardConfig) -> np.ndarray:
+def collision(state: State, config: RewardConfig) -> Array:
     """Number of thighs and calves that touch something."""
-    force = state.link_force[:, 1:9]
-    return (np.einsum("bli,bli->bl", force, force) > COLLISION_FORCE**2).sum(axis=1, dtype=np.float32)
+    xp, force = namespace(state.link_force), state.link_force[:, 1:9]
+    return (xp.einsum("bli,bli->bl", force, force) > COLLISION_FORCE**2).sum(axis=1, dtype=xp.float32)
 
 
-def gait(state: State, config: RewardConfig) -> np.ndarray:
+def gait(state: State, config: RewardConfig) -> Array:
     """How well the feet follow the trot's clock, 0 to 1, mean over the feet.
 
     A leg's phase is phi = +-sin(2 pi clock), its share of swing b = clip(1/2 + phi, 0, 1), 0 when standing.
     Swinging feet should be unloaded and as high as the clock says, the others touch the floor without
     slipping.
     """
-    phase = np.sin(np.float32(2 * np.pi) * state.clock)[:, None] * TROT
-    swing = np.clip(phase + np.float32(0.5), 0, 1) * walking(state.command)[:, None]
-    force = np.sqrt(np.einsum("bfi,bfi->bf", state.foot_force, state.foot_force))
-    low, high = (np.float32(height) for height in config.swing_height)
+    xp = namespace(state.clock)
+    phase = xp.sin(2 * math.pi * state.clock)[:, None] * constant(TROT, state.clock)
+    swing = (phase + 0.5).clip(0, 1) * walking(state.command)[:, None]
+    force = xp.sqrt(xp.einsum("bfi,bfi->bf", state.foot_force, state.foot_force))
+    low, high = config.swing_height
     height = state.foot_clearance
-    miss = height - np.clip(height, low * phase, high)
-    unloaded = np.exp(force / np.float32(-STANCE_FORCE) - (miss / np.float32(SWING_SPREAD)) ** 2)
-    slip = np.einsum("bfi,bfi->bf", state.foot_vel[:, :, :2], state.foot_vel[:, :, :2])
-    planted = state.contact * np.exp(slip / np.float32(-STANCE_SLIP))
-    return np.einsum("bf->b", swing * unloaded + (1 - swing) * planted) * np.float32(0.25)
+    miss = height - xp.maximum(height, low * phase).clip(None, high)
+    unloaded = xp.exp(force / -STANCE_FORCE - (miss / SWING_SPREAD) ** 2)
+    slip = xp.einsum("bfi,bfi->bf", state.foot_vel[:, :, :2], state.foot_vel[:, :, :2])
+    planted = state.contact * xp.exp(slip / -STANCE_SLIP)
+    return xp.einsum("bf->b", swing * unloaded + (1 - swing) * planted) * 0.25
 
 
-def pose(state: State, config: RewardConfig) -> np.ndarray:
+def pose(state: State, config: RewardConfig) -> Array:
     """exp(-sum w (q - q_default)^2)."""
-    return np.exp(-(state.joint_offset**2 @ POSE_WEIGHTS))
+    offset = state.joint_offset
+    return namespace(offset).exp(-(offset**2 @ constant(POSE_WEIGHTS, offset)))
 
 
-def touchdown_speed(state: State, config: RewardConfig) -> np.ndarray:
+def touchdown_speed(state: State, config: RewardConfig) -> Array:
     """Sum over touchdowns of the foot's squared speed, (m/s)^2."""
-    speed = np.einsum("bfi,bfi->bf", state.foot_vel, state.foot_vel)
-    return np.einsum("bf,bf->b", speed, state.touchdown)
+    xp = namespace(state.foot_vel)
+    speed = xp.einsum("bfi,bfi->bf", state.foot_vel, state.foot_vel)
+    return xp.einsum("bf,bf->b", speed, xp.asarray(state.touchdown, dtype=speed.dtype))
 
 
 TERMS: dict[str, Term] = {
@@ -149,26 +155,28 @@ class Rewarder:
         dt = config.control_dt
         factor = {"dof_acc": 1 / dt**2}
         scale = dt if config.rewards.times_dt else 1.0
-        self._weights = np.array([weights[n] * factor.get(n, 1.0) * scale for n in self.names], np.float32)
+        self._weights = [weights[n] * factor.get(n, 1.0) * scale for n in self.names]
 
-    def terms(self, state: State) -> np.ndarray:
+    def terms(self, state: State) -> Array:
         """Weighted terms [num_terms, B] float32."""
-        values = np.empty((len(self.names), len(state.qpos)), np.float32)
+        values = zeros((len(self.names), len(state.qpos)), state.qpos)
+        multiply = namespace(values).multiply
         for row, name, weight in zip(values, self.names, self._weights, strict=True):
-            np.multiply(TERMS[name](state, self._config), weight, out=row)
+            multiply(TERMS[name](state, self._config), weight, out=row)
         return values
 
-    def total(self, terms: np.ndarray) -> np.ndarray:
+    def total(self, terms: Array) -> Array:
         """The reward [B] float32 of weighted terms [num_terms, B]."""
         total = terms.sum(axis=0)
-        return np.maximum(total, 0, out=total) if self._config.only_positive else total
+        return total.clip(0) if self._config.only_positive else total
 
 
-def soft_limits(share: float) -> tuple[np.ndarray, np.ndarray]:
-    """Lower and upper joint limits [12] float32, rad, around the range's middle and ``share`` as wide."""
+@lru_cache
+def soft_limits(share: float) -> tuple[Numbers, Numbers]:
+    """Lower and upper joint limits [12], rad, around the range's middle and ``share`` as wide."""
     middle, half = JOINT_RANGE.mean(axis=1), 0.5 * share * np.ptp(JOINT_RANGE, axis=1)
-    return (middle - half).astype(np.float32), (middle + half).astype(np.float32)
+    return tuple((middle - half).tolist()), tuple((middle + half).tolist())
 
 
-def _sum_squares(values: np.ndarray) -> np.ndarray:
-    return np.einsum("bi,bi->b", values, values)
+def _sum_squares(values: Array) -> Array:
+    return namespace(values).einsum("bi,bi->b", values, values)

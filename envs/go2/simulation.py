@@ -4,6 +4,8 @@ import mujoco
 import numpy as np
 from mjbatch import Batch
 
+from envs.go2.arrays import Array, namespace
+
 # Norm of all 18 velocities, m/s and rad/s, that is possible: a calf swung through its whole range at full
 # torque reaches about 110 rad/s.
 MAX_SPEED = 1000.0
@@ -88,7 +90,7 @@ class Simulation:
             self._ctrl[:] = target
             bad = self._advance(decimation)
         bad |= (self.warnings[:, UNSTABLE, 1] != warnings).any(axis=1)
-        bad |= self._absurd()
+        bad |= impossible(self.positions, self.velocities, self.sensors, self.torque)
         self.rows[bad] = self._standing
         return bad
 
@@ -103,9 +105,11 @@ class Simulation:
             return self._time == before
         return np.zeros(len(before), bool)
 
-    def _absurd(self) -> np.ndarray:
-        """Which simulations hold impossible numbers [B] bool; written so that a NaN is impossible, too."""
-        height, speed = self.positions[:, 2], np.sqrt(np.einsum("bi,bi->b", self.velocities, self.velocities))
-        sums = [np.einsum("bi->b", numbers) for numbers in (self.positions, self.sensors, self.torque)]
-        possible = (speed < MAX_SPEED) & (height > HEIGHTS[0]) & (height < HEIGHTS[1])
-        return ~(possible & np.isfinite(sum(sums)))
+
+def impossible(positions: Array, velocities: Array, sensors: Array, torque: Array) -> Array:
+    """Which robots hold impossible numbers [B] bool; written so that a NaN is impossible, too."""
+    xp, height = namespace(positions), positions[:, 2]
+    speed = xp.sqrt(xp.einsum("bi,bi->b", velocities, velocities))
+    sums = [xp.einsum("bi->b", numbers) for numbers in (positions, sensors, torque)]
+    possible = (speed < MAX_SPEED) & (height > HEIGHTS[0]) & (height < HEIGHTS[1])
+    return ~(possible & xp.isfinite(sum(sums)))

@@ -10,38 +10,36 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from envs.go2.model import DEFAULT_JOINT_POS, FOOT_RADIUS
+from envs.go2.arrays import Array, constant, namespace, zeros
+from envs.go2.model import DEFAULT_JOINTS, FOOT_RADIUS
 
 CONTACT_FORCE = 1.0  # N of vertical force from which a foot counts as touching (unitree_rl_gym)
-_DEFAULT = DEFAULT_JOINT_POS.astype(np.float32)
 
 
 @dataclass
 class State:
-    """Arrays over a batch of B robots; legs are FL FR RL RR, joints hip thigh calf."""
+    """Arrays over a batch of B robots, of NumPy or torch; legs are FL FR RL RR, joints hip thigh calf."""
 
-    qpos: np.ndarray  # [B, 19] world position m, quaternion (w, x, y, z), joint angles rad
-    qvel: (
-        np.ndarray
-    )  # [B, 18] world linear velocity m/s, base-frame angular velocity rad/s, joint speeds rad/s
-    base_lin_vel: np.ndarray  # [B, 3] m/s, of the base frame's origin, base frame
-    projected_gravity: np.ndarray  # [B, 3] unit vector of gravity in the base frame, (0, 0, -1) when upright
-    joint_offset: np.ndarray  # [B, 12] rad, joint angles minus the default ones
-    last_joint_vel: np.ndarray  # [B, 12] rad/s, one policy step ago
-    action: np.ndarray  # [B, 12] the newest action as the policy gave it, clipped
-    last_action: np.ndarray  # [B, 12] the action before
-    command: np.ndarray  # [B, 3] vx m/s, vy m/s, yaw rate rad/s, base frame
-    heading: np.ndarray  # [B] rad, the heading the yaw rate steers to, if it does
-    clock: np.ndarray  # [B] cycles of the gait, in [0, 1)
-    torque: np.ndarray  # [B, 12] N m
-    foot_pos: np.ndarray  # [B, 4, 3] m, world frame
-    foot_vel: np.ndarray  # [B, 4, 3] m/s, world frame
-    foot_force: np.ndarray  # [B, 4, 3] N on the feet, world frame
-    link_force: np.ndarray  # [B, 9, 3] N on base, thighs, calves without feet; zeros if these touch nothing
-    contact: np.ndarray  # [B, 4] bool, the foot touches the floor
-    grounded: np.ndarray  # [B, 4] bool, it does now or did one policy step ago
-    touchdown: np.ndarray  # [B, 4] bool, first such step after a swing
-    air_time: np.ndarray  # [B, 4] s, of the swing in progress or just ended
+    qpos: Array  # [B, 19] world position m, quaternion (w, x, y, z), joint angles rad
+    qvel: Array  # [B, 18] world linear velocity m/s, base-frame angular velocity rad/s, joint speeds rad/s
+    base_lin_vel: Array  # [B, 3] m/s, of the base frame's origin, base frame
+    projected_gravity: Array  # [B, 3] unit vector of gravity in the base frame, (0, 0, -1) when upright
+    joint_offset: Array  # [B, 12] rad, joint angles minus the default ones
+    last_joint_vel: Array  # [B, 12] rad/s, one policy step ago
+    action: Array  # [B, 12] the newest action as the policy gave it, clipped
+    last_action: Array  # [B, 12] the action before
+    command: Array  # [B, 3] vx m/s, vy m/s, yaw rate rad/s, base frame
+    heading: Array  # [B] rad, the heading the yaw rate steers to, if it does
+    clock: Array  # [B] cycles of the gait, in [0, 1)
+    torque: Array  # [B, 12] N m
+    foot_pos: Array  # [B, 4, 3] m, world frame
+    foot_vel: Array  # [B, 4, 3] m/s, world frame
+    foot_force: Array  # [B, 4, 3] N on the feet, world frame
+    link_force: Array  # [B, 9, 3] N on base, thighs, calves without feet; zeros if these touch nothing
+    contact: Array  # [B, 4] bool, the foot touches the floor
+    grounded: Array  # [B, 4] bool, it does now or did one policy step ago
+    touchdown: Array  # [B, 4] bool, first such step after a swing
+    air_time: Array  # [B, 4] s, of the swing in progress or just ended
 
     @staticmethod
     def zeros(n: int) -> "State":
@@ -74,33 +72,33 @@ class State:
         return State(**{f.name: getattr(self, f.name)[ids] for f in fields(self)})
 
     @property
-    def base_ang_vel(self) -> np.ndarray:
+    def base_ang_vel(self) -> Array:
         """Angular velocity of the base [B, 3], rad/s, base frame."""
         return self.qvel[:, 3:6]
 
     @property
-    def joint_vel(self) -> np.ndarray:
+    def joint_vel(self) -> Array:
         """Joint speeds [B, 12], rad/s."""
         return self.qvel[:, 6:18]
 
     @property
-    def foot_clearance(self) -> np.ndarray:
+    def foot_clearance(self) -> Array:
         """Height of the lowest point of each foot above the floor [B, 4], m."""
-        return self.foot_pos[:, :, 2] - np.float32(FOOT_RADIUS)
+        return self.foot_pos[:, :, 2] - FOOT_RADIUS
 
     @property
-    def roll_pitch(self) -> tuple[np.ndarray, np.ndarray]:
+    def roll_pitch(self) -> tuple[Array, Array]:
         """Roll [B] and pitch [B] in rad, of R = Rz(yaw) Ry(pitch) Rx(roll)."""
-        g = self.projected_gravity
-        return np.arctan2(-g[:, 1], -g[:, 2]), np.arcsin(np.clip(g[:, 0], -1.0, 1.0))
+        g, xp = self.projected_gravity, namespace(self.projected_gravity)
+        return xp.arctan2(-g[:, 1], -g[:, 2]), xp.arcsin(g[:, 0].clip(-1.0, 1.0))
 
     @property
-    def yaw(self) -> np.ndarray:
+    def yaw(self) -> Array:
         """Heading of the base's x axis [B], rad."""
         w, x, y, z = self.qpos[:, 3:7].T
-        return np.arctan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z))
+        return namespace(x).arctan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z))
 
-    def set_motion(self, qpos: np.ndarray, qvel: np.ndarray, rows: np.ndarray | slice = slice(None)) -> None:
+    def set_motion(self, qpos: Array, qvel: Array, rows: Array | slice = slice(None)) -> None:
         """Takes over positions and velocities of some robots and what follows from them.
 
         Args:
@@ -110,32 +108,37 @@ class State:
         """
         self.qpos[rows] = qpos
         self.qvel[rows] = qvel
+        self.derive(rows)
+
+    def derive(self, rows: Array | slice = slice(None)) -> None:
+        """Computes what follows from ``qpos`` and ``qvel``, for some robots."""
         quat = self.qpos[rows, 3:7]
         self.projected_gravity[rows] = gravity_in_base(quat)
         self.base_lin_vel[rows] = rotate_inverse(quat, self.qvel[rows, 0:3])
-        self.joint_offset[rows] = self.qpos[rows, 7:19] - _DEFAULT
+        self.joint_offset[rows] = self.qpos[rows, 7:19] - constant(DEFAULT_JOINTS, self.qpos)
 
-    def set_sensors(self, sensordata: np.ndarray) -> None:
+    def set_sensors(self, sensordata: Array) -> None:
         """Takes over MuJoCo's ``sensordata`` [B, 36 or 63] as laid out by the model."""
-        n = len(sensordata)
+        n, negative = len(sensordata), namespace(sensordata).negative
         self.foot_pos[...] = sensordata[:, 0:12].reshape(n, 4, 3)
         self.foot_vel[...] = sensordata[:, 12:24].reshape(n, 4, 3)
-        np.negative(sensordata[:, 24:36].reshape(n, 4, 3), out=self.foot_force)
+        negative(sensordata[:, 24:36].reshape(n, 4, 3), out=self.foot_force)
         if sensordata.shape[1] > 36:
-            np.negative(sensordata[:, 36:63].reshape(n, 9, 3), out=self.link_force)
+            negative(sensordata[:, 36:63].reshape(n, 9, 3), out=self.link_force)
             self.link_force[:, 5:9] -= self.foot_force  # MuJoCo counts the foot to the calf's body
 
     def update_contacts(self, dt: float) -> None:
         """Advances the feet's contact record by one policy step of ``dt`` s, as unitree_rl_gym filters it."""
-        self.air_time[self.grounded] = 0.0
+        xp = namespace(self.air_time)
+        self.air_time *= ~self.grounded
         contact = self.foot_force[:, :, 2] > CONTACT_FORCE
-        np.logical_or(contact, self.contact, out=self.grounded)
-        np.logical_and(self.air_time > 0.0, self.grounded, out=self.touchdown)
+        xp.logical_or(contact, self.contact, out=self.grounded)
+        xp.logical_and(self.air_time > 0.0, self.grounded, out=self.touchdown)
         self.contact[...] = contact
-        self.air_time += np.float32(dt)
+        self.air_time += dt
 
 
-def gravity_in_base(quat: np.ndarray) -> np.ndarray:
+def gravity_in_base(quat: Array) -> Array:
     """Direction of gravity in the base frame, R^T (0, 0, -1).
 
     Args:
@@ -145,14 +148,14 @@ def gravity_in_base(quat: np.ndarray) -> np.ndarray:
         Unit vectors [B, 3].
     """
     w, x, y, z = quat.T
-    gravity = np.empty((len(quat), 3), quat.dtype)
+    gravity = zeros((len(quat), 3), quat)
     gravity[:, 0] = 2 * (w * y - x * z)
     gravity[:, 1] = -2 * (y * z + w * x)
     gravity[:, 2] = 2 * (x * x + y * y) - 1
     return gravity
 
 
-def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
+def rotate_inverse(quat: Array, vector: Array) -> Array:
     """Vectors of the world seen in the base frame, R^T v = v - w t + u x t with t = 2 u x v.
 
     Args:
@@ -165,7 +168,7 @@ def rotate_inverse(quat: np.ndarray, vector: np.ndarray) -> np.ndarray:
     w, x, y, z = quat.T
     a, b, c = vector.T
     tx, ty, tz = 2 * (y * c - z * b), 2 * (z * a - x * c), 2 * (x * b - y * a)
-    rotated = np.empty((len(quat), 3), vector.dtype)
+    rotated = zeros((len(quat), 3), vector)
     rotated[:, 0] = a - w * tx + y * tz - z * ty
     rotated[:, 1] = b - w * ty + z * tx - x * tz
     rotated[:, 2] = c - w * tz + x * ty - y * tx

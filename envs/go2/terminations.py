@@ -1,35 +1,34 @@
 """Terminations: pure functions of the state, each [B] bool. A time-out is not one of them."""
 
-import numpy as np
-
 from envs.config import TerminationConfig
+from envs.go2.arrays import Array, namespace
 from envs.go2.state import State
 
 
-def tipped(state: State, min_upright: float) -> np.ndarray:
+def tipped(state: State, min_upright: float) -> Array:
     """The base's up axis times the world's is below ``min_upright``."""
     return -state.projected_gravity[:, 2] < min_upright
 
 
-def rolled(state: State, max_roll: float) -> np.ndarray:
+def rolled(state: State, max_roll: float) -> Array:
     """|roll| exceeds ``max_roll`` rad."""
-    return np.abs(state.roll_pitch[0]) > max_roll
+    return abs(state.roll_pitch[0]) > max_roll
 
 
-def pitched(state: State, max_pitch: float) -> np.ndarray:
+def pitched(state: State, max_pitch: float) -> Array:
     """|pitch| exceeds ``max_pitch`` rad."""
-    return np.abs(state.roll_pitch[1]) > max_pitch
+    return abs(state.roll_pitch[1]) > max_pitch
 
 
-def base_touched(state: State, force: float) -> np.ndarray:
+def base_touched(state: State, force: float) -> Array:
     """The net contact force on the base exceeds ``force`` N."""
     base = state.link_force[:, 0]
-    return np.einsum("bi,bi->b", base, base) > force**2
+    return namespace(base).einsum("bi,bi->b", base, base) > force**2
 
 
-def fallen(state: State, config: TerminationConfig) -> np.ndarray:
+def fallen(state: State, config: TerminationConfig) -> Array:
     """Whether any of the configured terminations holds [B] bool."""
-    result = np.zeros(len(state.qpos), bool)
+    result = namespace(state.contact).zeros_like(state.contact[:, 0])
     checks = (
         (tipped, config.min_upright),
         (rolled, config.max_roll),
