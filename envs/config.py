@@ -127,6 +127,8 @@ class EnvConfig:
     terminations: TerminationConfig
     rewards: RewardConfig
     randomization: RandomizationConfig
+    backend: Literal["mjbatch", "warp"] = "mjbatch"  # what steps the robots: a CPU's cores, or MuJoCo Warp
+    device: str | None = None  # with warp: where the robots live, cpu or cuda:N; null is cpu
 
     @property
     def control_dt(self) -> float:

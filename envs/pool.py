@@ -5,10 +5,12 @@ C++ threads, so that the policy acts on one batch, and its terms are computed, w
 """
 
 from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
 
 import numpy as np
 
 from envs.config import EnvConfig
+from envs.go2.arrays import Array
 from envs.go2.batch import Go2Batch
 from envs.go2.model import JOINT_NAMES
 from envs.go2.state import State
@@ -28,6 +30,8 @@ class EnvPool:
         observation_terms: (name, dimension, scale) of every observation term, in order.
         reward_names: Names of the reward terms, in the order of ``StepResult.reward_terms``.
         mirror: How observations and actions look in a mirror.
+        batch_size: Robots per batch.
+        device: Where the robots live as torch tensors; None if results are NumPy arrays.
     """
 
     def __init__(self, config: EnvConfig, batch_size: int, num_batches: int, seed: int, num_threads: int = 0):
@@ -50,8 +54,11 @@ class EnvPool:
         ):
             if value < low:
                 raise ValueError(f"{key}={value}: must be >= {low}")
-        self.config = config
-        self._batches = [Go2Batch(config, batch_size, (seed, i), num_threads) for i in range(num_batches)]
+        self.config, self.batch_size = config, batch_size
+        self.device: str | None = None
+        self._batches = [
+            self._make_batch(config, batch_size, (seed, i), num_threads) for i in range(num_batches)
+        ]
         self._workers = [ThreadPoolExecutor(1, f"envs-{i}") for i in range(num_batches)]
         self._pending: list[Future[StepResult] | None] = [None] * num_batches
         self._actions = [np.zeros((batch_size, len(JOINT_NAMES)), np.float32) for _ in range(num_batches)]
@@ -63,11 +70,14 @@ class EnvPool:
         self.reward_names = first.rewarder.names
         self.mirror = mirror(self.observation_terms)
 
-    def reset(self, index: int) -> np.ndarray:
+    def _make_batch(self, config: EnvConfig, n: int, seed: tuple[int, int], num_threads: int) -> Any:
+        return Go2Batch(config, n, seed, num_threads)
+
+    def reset(self, index: int) -> Array:
         """Starts new episodes in a batch; returns their first observations [B, D] float32."""
         return self._idle(index).reset()
 
-    def step(self, index: int, actions: np.ndarray) -> "Future[StepResult]":
+    def step(self, index: int, actions: Array) -> "Future[StepResult]":
         """Starts one policy step of a batch.
 
         Args:
@@ -95,7 +105,7 @@ class EnvPool:
         self._pending[index] = future
         return future
 
-    def set_commands(self, index: int, commands: np.ndarray | None) -> np.ndarray:
+    def set_commands(self, index: int, commands: np.ndarray | None) -> Array:
         """Holds a batch's commands (see ``Go2Batch.set_commands``); returns its observations with them."""
         return self._idle(index).set_commands(commands)
 
@@ -125,7 +135,7 @@ class EnvPool:
         for worker in self._workers:
             worker.shutdown()
 
-    def _idle(self, index: int) -> Go2Batch:
+    def _idle(self, index: int) -> Any:
         pending = self._pending[index]
         if pending is not None and not pending.done():
             raise RuntimeError(f"batch {index}: a step is in flight; wait for its future first")
@@ -135,5 +145,18 @@ class EnvPool:
 def make_pool(
     config: EnvConfig, batch_size: int, num_batches: int, seed: int, num_threads: int = 0
 ) -> EnvPool:
-    """Makes an ``EnvPool``; see there."""
-    return EnvPool(config, batch_size, num_batches, seed, num_threads)
+    """Makes an ``EnvPool`` of the task's backend; see there.
+
+    Raises:
+        ValueError: If the backend is not installed; one line.
+    """
+    if config.backend == "mjbatch":
+        return EnvPool(config, batch_size, num_batches, seed, num_threads)
+    try:
+        from envs.warp.pool import (
+            WarpPool,
+        )  # imports torch and MuJoCo Warp, which the other backend needs not
+    except ImportError as missing:
+        needed = "mjbatch, or have MuJoCo Warp installed: pip install 'herd[gpu]'"
+        raise ValueError(f"env.backend='warp': must be {needed} ({missing})") from None
+    return WarpPool(config, batch_size, num_batches, seed)

@@ -2,7 +2,8 @@
 
 The dataclass is the schema: its annotations say what a value may be: numbers, `Annotated[float,
 Bounds(...)]`, texts, `Literal`s, tuples, mappings, further dataclasses, or None where the annotation allows
-it. Every mistake raises a `ValueError` of one line that names the key, its value and what is allowed.
+it. A key may be missing where the dataclass has a default. Every mistake raises a `ValueError` of one line
+that names the key, its value and what is allowed.
 """
 
 import dataclasses
@@ -69,15 +70,17 @@ def _section(kind: Any, values: Any, path: str) -> Any:
     if not isinstance(values, Mapping):
         raise error(path, values, "a mapping of keys to values")
     hints = typing.get_type_hints(kind, include_extras=True)
+    optional = {f.name for f in dataclasses.fields(kind) if f.default is not dataclasses.MISSING}
     for key in values:
         if key not in hints:
             raise ValueError(
                 f"{_join(path, key)}={values[key]!r}: unknown key; allowed are {', '.join(hints)}"
             )
-    for key in hints:
+    for key in hints.keys() - optional:
         if key not in values:
             raise ValueError(f"{_join(path, key)}: missing key; {path or 'it'} needs {', '.join(hints)}")
-    return kind(**{key: parse(hint, values[key], _join(path, key)) for key, hint in hints.items()})
+    given = {key: hint for key, hint in hints.items() if key in values}
+    return kind(**{key: parse(hint, values[key], _join(path, key)) for key, hint in given.items()})
 
 
 def _union(args: tuple[Any, ...], value: Any, path: str) -> Any:

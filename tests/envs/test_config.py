@@ -15,7 +15,10 @@ def test_presets_load_and_keep_their_values(name):
     config = EnvConfig.from_dict(values)
     assert config.name == name and config.control_dt == pytest.approx(0.02)
     for section, keys in values.items():
-        for key, value in keys.items() if section != "name" else ():
+        if section in ("name", "backend", "device"):
+            assert getattr(config, section) == keys
+            continue
+        for key, value in keys.items():
             got = getattr(getattr(config, section), key)
             if key == "terms":
                 got = {k: {"scale": t.scale, "noise": t.noise} for k, t in got.items()}
