@@ -11,12 +11,15 @@ import torch
 from agent.algorithms import log_prob_of_noise
 from agent.clock import Clock
 from agent.config import Config
+from agent.device_sums import DeviceSums
 from agent.group_sums import GroupSums
 from agent.learner import Learner, TrainingError
 from agent.lessons import Lessons
 from agent.model import Memory, Policy
 from agent.rollout import Rollout
 from envs import EnvPool, StepResult
+
+NOT_FINITE = "the policy's actions are not finite"
 
 
 class Actors:
@@ -26,6 +29,10 @@ class Actors:
     step it, the policy acts for batch 1, and so on. An actor batch occupies the columns `i * B_a : (i + 1)
     * B_a` of the rollout.
     """
+
+    # Of robots that live on a device: what nobody waits for before the end of a rollout.
+    device_sums: DeviceSums | None = None
+    finite: torch.Tensor | None = None  # [] bool, whether all actions were
 
     def __init__(
         self,
@@ -39,6 +46,9 @@ class Actors:
         self.config, self.pool, self.policy, self.sums, self.clock = config, pool, policy, sums, clock
         self.generator = generator
         device = torch.device(config.device)
+        if pool.device is not None:
+            self.device_sums = DeviceSums(sums, len(pool.reward_names), torch.device(pool.device))
+            self.finite = torch.ones((), dtype=torch.bool, device=device)
         self.rollout, self._other = (
             Rollout.allocate(config.unroll_length, config.sequences, pool.obs_dim, pool.action_dim, device)
             for _ in range(2)
@@ -48,7 +58,7 @@ class Actors:
         self.memories: list[Memory] = [policy.initial_memory(size) for _ in self.batches]
         self.futures: list[Future[StepResult] | None] = [None] * len(self.batches)
         for i, rows in enumerate(self.batches):
-            self.rollout.obs[-1, rows] = torch.from_numpy(pool.reset(i))
+            self.rollout.obs[-1, rows] = torch.as_tensor(pool.reset(i))
         self.rollout.start[-1] = True
 
     def collect(self, learner: Learner, lessons: Lessons) -> Rollout:
@@ -75,6 +85,10 @@ class Actors:
                 lessons.keep_up((t + 1) / steps)
         with torch.no_grad():
             self._add_moments(learner)
+        if self.device_sums:
+            self.device_sums.flush()
+        if self.finite is not None and not self.finite:
+            raise TrainingError(NOT_FINITE)
         return rollout
 
     @torch.no_grad()
@@ -88,13 +102,17 @@ class Actors:
         mean, self.memories[i] = self.policy.act(
             rollout.obs[t, rows], rollout.start[t, rows], self.memories[i]
         )
-        noise = torch.randn(mean.shape, generator=self.generator).to(mean.device)
+        noise = torch.randn(mean.shape, generator=self.generator, device=mean.device)
         action = mean + noise * self.policy.log_std.exp()
-        if not torch.isfinite(action).all():
-            raise TrainingError("the policy's actions are not finite")
+        finite = torch.isfinite(action).all()
+        if self.finite is not None:  # looked at when the rollout is over: no waiting for the device here
+            self.finite &= finite
+        elif not finite:
+            raise TrainingError(NOT_FINITE)
         rollout.action[t, rows] = action
         rollout.log_prob[t, rows] = log_prob_of_noise(noise, self.policy.log_std)
-        self.futures[i] = self.pool.step(i, action.cpu().numpy())
+        on_device = self.pool.device is not None
+        self.futures[i] = self.pool.step(i, action if on_device else action.cpu().numpy())
 
     def _receive(self, i: int, t: int) -> None:
         """Waits for batch `i` and stores what its step `t - 1` led to."""
@@ -104,14 +122,17 @@ class Actors:
             result = future.result()
         self.futures[i] = None
         with self.clock("acting"):
-            rollout.obs[t, rows] = torch.from_numpy(result.obs)
-            rollout.start[t, rows] = torch.from_numpy(result.terminated | result.truncated)
-            rollout.reward[t - 1, rows] = torch.from_numpy(result.reward)
-            rollout.terminated[t - 1, rows] = torch.from_numpy(result.terminated)
-            rollout.truncated[t - 1, rows] = torch.from_numpy(result.truncated)
-            if result.truncated.any():
-                rollout.final_obs[t - 1, rows] = torch.from_numpy(result.final_obs)
-            self._add_statistics(result)
+            rollout.obs[t, rows] = torch.as_tensor(result.obs)
+            rollout.start[t, rows] = torch.as_tensor(result.terminated | result.truncated)
+            rollout.reward[t - 1, rows] = torch.as_tensor(result.reward)
+            rollout.terminated[t - 1, rows] = torch.as_tensor(result.terminated)
+            rollout.truncated[t - 1, rows] = torch.as_tensor(result.truncated)
+            if self.device_sums or result.truncated.any():  # on a device, to copy is quicker than to look
+                rollout.final_obs[t - 1, rows] = torch.as_tensor(result.final_obs)
+            if self.device_sums:
+                self.device_sums.add(result)
+            else:
+                self._add_statistics(result)
 
     def _add_statistics(self, result: StepResult) -> None:
         """Adds what the group logs of one step of one actor batch."""
@@ -150,6 +171,7 @@ class Actors:
         for i, env_state in enumerate(state["envs"]):
             self.pool.load_state_dict(i, {k: np.asarray(v) for k, v in env_state.items()})
         self.rollout.load_state_dict(state["rollout"])
-        self.memories = [tuple(memory) for memory in state["memories"]]
+        device = self.rollout.obs.device
+        self.memories = [tuple(part.to(device) for part in memory) for memory in state["memories"]]
         self.generator.set_state(state["generator"])
         self.sums.load_state_dict(state["sums"])

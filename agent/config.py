@@ -161,7 +161,9 @@ def _check_combinations(config: Config) -> None:
         if not condition:
             raise ConfigError(f"{key}={value}: must be {allowed}")
 
-    size, sequences = config.batch_size, config.sequences
+    size, sequences, device = config.batch_size, config.sequences, config.env.device
+    on_cpu = config.env.backend == "mjbatch"
+    require(not (on_cpu and device), "env.device", device, "null with env.backend=mjbatch, the CPU's")
     require(
         sequences % size == 0,
         "batch_size",
@@ -183,7 +185,11 @@ def _check_combinations(config: Config) -> None:
 
 
 def _fill_in_names(values: dict[Any, Any]) -> None:
-    """Alone, each start is a run of its own under the current time; with a broker, peers share `default`."""
+    """Fills in what depends on other keys, the machine and the time.
+
+    Alone, each start is a run of its own under the current time; with a broker, peers share `default`. Robots
+    of MuJoCo Warp live where the model learns, if nothing else is said.
+    """
     values["key_file"] = values["key_file"] or os.environ.get(KEY_FILE_VARIABLE) or None
     host, alone = socket.gethostname(), values["connect"] is None
     group = time.strftime("%Y%m%d-%H%M%S") if alone else "default"
@@ -192,4 +198,6 @@ def _fill_in_names(values: dict[Any, Any]) -> None:
         values[key] = default if values[key] is None else str(values[key])
     savedir = Path(values["savedir"] or Path("outputs") / str(values["project"]) / values["group"]).absolute()
     localdir = Path(values["localdir"] or savedir / "peers" / values["local_name"]).absolute()
+    if isinstance(values["env"], dict) and values["env"].get("backend") == "warp":
+        values["env"]["device"] = values["env"].get("device") or values["device"]
     values["savedir"], values["localdir"] = str(savedir), str(localdir)

@@ -108,7 +108,8 @@ def start_rpc(config: Config, status: Status) -> tuple[moolib.Rpc, moolib.Broker
 
 def run(config: Config) -> sweep.Outcome:
     """Trains one peer from start to end."""
-    check_device(config.device)
+    check_device("device", config.device)
+    check_device("env.device", config.env.device or "cpu")
     with Status(f"{config.project}/{config.group}", config.total_steps) as status:
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)

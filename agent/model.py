@@ -72,7 +72,7 @@ class Normalizer(nn.Module):
     def add(self, moments: Tensor) -> None:
         """Adds reduced moments `[1 + 2 D]`; `forward` uses them after the next `fold()`."""
         size = len(self.mean)
-        moments = moments.double()
+        moments = moments.to(self.sum)
         self.count += moments[0]
         self.sum += moments[1 : 1 + size]
         self.square_sum += moments[1 + size :]
@@ -80,7 +80,7 @@ class Normalizer(nn.Module):
     def fold(self) -> None:
         """Takes the moments added so far into use."""
         if self.count > 0:
-            index, sign = self.mirror.index, self.mirror.sign
+            index, sign = self.mirror.index.to(self.sum.device), self.mirror.sign.to(self.sum.device)
             mean = 0.5 * (self.sum + self.sum[index] * sign) / self.count
             square = 0.5 * (self.square_sum + self.square_sum[index]) / self.count
             variance = (square - mean.square()).clamp(min=0)

@@ -33,7 +33,7 @@ from agent.model import make_policy
 from agent.record import LogError, Logs, TsvLog, WandbLog
 from agent.rollout import Rollout
 from agent.status import Status
-from envs import make_pool
+from envs import EnvPool, make_pool
 
 REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
@@ -50,13 +50,7 @@ class Peer:
         seeds = self._seeds()
         torch.manual_seed(int(seeds[0]))
         torch.set_num_threads(threads.ACTING)
-        self.pool = make_pool(
-            config.env,
-            config.actor_batch_size,
-            config.num_actor_batches,
-            seed=int(seeds[1]),
-            num_threads=threads.physics_threads(config),
-        )
+        self.pool = self._make_pool(int(seeds[1]))
         policy = make_policy(config.model, self.pool.obs_dim, self.pool.action_dim, self.pool.mirror)
         policy.to(config.device)
         self.group = moolib.Group(rpc, config.train_id)
@@ -68,7 +62,8 @@ class Peer:
         self.clock = Clock()
         sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
         self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
-        acting, learning = (torch.Generator().manual_seed(int(seed)) for seed in seeds[2:])
+        acting = torch.Generator(config.device).manual_seed(int(seeds[2]))
+        learning = torch.Generator().manual_seed(int(seeds[3]))
         self.lessons = Lessons(config, self.learner, make_loss(config, policy), self.clock, learning)
         self.actors = Actors(config, self.pool, policy, sums, self.clock, acting)
         self.pending: Rollout | None = None  # collected, not yet learned from
@@ -93,6 +88,15 @@ class Peer:
         if self.config.connect is not None:
             entropy.append(zlib.crc32(self.config.local_name.encode()))
         return np.random.SeedSequence(entropy).generate_state(4)
+
+    def _make_pool(self, seed: int) -> EnvPool:
+        config, physics_threads = self.config, threads.physics_threads(self.config)
+        try:
+            return make_pool(
+                config.env, config.actor_batch_size, config.num_actor_batches, seed, physics_threads
+            )
+        except ValueError as error:
+            raise ConfigError(str(error)) from None
 
     # ------------------------------------------------------------------ files
 
@@ -258,12 +262,12 @@ class Peer:
         self.pool.close()
 
 
-def check_device(name: str) -> None:
+def check_device(key: str, name: str) -> None:
     """Raises ConfigError unless tensors can live on this device."""
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise ConfigError(
-            f"device={name}: must be cpu, or cuda:N of a GPU that torch can use ({reason})"
+            f"{key}={name}: must be cpu, or cuda:N of a GPU that torch can use ({reason})"
         ) from None

@@ -61,7 +61,7 @@ class Rollout:
         for name, value in state.items():
             if name != "memory":
                 getattr(self, name).copy_(value)
-        self.memory = tuple(state["memory"])
+        self.memory = tuple(part.to(self.obs.device) for part in state["memory"])
 
 
 @dataclass

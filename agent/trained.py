@@ -7,7 +7,7 @@ of the training loop come and go.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +28,7 @@ LATEST = "latest/checkpoint.safetensors"  # of the run that was started last in 
 
 @dataclass(frozen=True)
 class Trained:
-    """A policy in evaluation mode on the CPU, and the task that it was trained on.
+    """A policy in evaluation mode on the CPU, and the task that it was trained on, with the CPU's backend.
 
     step and seconds: policy steps and time that its training took, over all peers and restarts.
     """
@@ -51,7 +51,7 @@ def load(path: str | os.PathLike[str]) -> Trained:
         raise CheckpointError(f"{path}: nothing was trained in this directory yet; give checkpoint=PATH")
     saved = checkpoint.load(path)
     try:
-        env = EnvConfig.from_dict(saved["config"]["env"])
+        env = replace(EnvConfig.from_dict(saved["config"]["env"]), backend="mjbatch", device=None)
         model = parse(ModelConfig, saved["config"]["model"], "model")
         progress = saved["learner"]["progress"]
         observer = Observer(env.observations)
