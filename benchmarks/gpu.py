@@ -1,0 +1,263 @@
+"""What one graphics card does with the task, in one command of at most eight minutes.
+
+    python -m benchmarks.gpu               # writes gpu.json, prints a table
+    python -m benchmarks.gpu device=cuda:1 sizes=[4096,16384] out=card.json
+    python -m benchmarks.gpu --smoke       # 16 robots on Warp's CPU device, under a minute: does it run?
+
+device   where robots and model are; default: cuda:0
+sizes    numbers of robots; default: [4096,1024,2048,8192,16384], the most wanted first
+minutes  after which no further row is begun; default: 7
+walk     robots of the run that is timed until it walks; default: 4096
+out      JSON file to write, after every row anew; default: gpu.json
+
+For each number of robots it measures, in policy steps per second: `physics`, MuJoCo Warp's graph alone with
+standing targets; `env`, with observations, rewards and resets under random actions; `training`, all of it,
+with the shares of the main thread's time and the card's memory in use at the end. Then it trains anew and
+evaluates as agent.evaluate does, on the CPU and with the clock stopped, until the errors are at most 0.15 and
+then 0.06 m/s. A row that fails says why, and the others go on.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import platform
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Annotated, Any
+
+import hydra
+import torch
+from rich.console import Console
+
+from agent import arguments
+from agent.config import Count, from_omegaconf
+from agent.evaluate import evaluate
+from agent.experiment import CONF, start_rpc
+from agent.files import write_atomic
+from agent.peer import Peer, check_device
+from agent.status import Status
+from envs import EnvConfig
+from envs.schema import Bounds, Positive
+
+GOALS = (0.15, 0.06)  # m/s, root mean square over the commands of agent.evaluate
+KEPT_EVERY = 5.0  # s of training between two evaluations
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Options:
+    device: str = "cuda:0"
+    sizes: tuple[Count, ...] = (4096, 1024, 2048, 8192, 16384)
+    minutes: Annotated[float, Bounds(above=0.0, high=60.0)] = 7.0
+    walk: Count = 4096
+    out: str = "gpu.json"
+    smoke: bool = False
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How long each part takes: s of measuring, and of the walk at most; robots per command evaluated."""
+
+    seconds: Positive
+    walk: Positive
+    robots: Count
+
+
+FULL, SMOKE = Amount(3.0, 150.0, 8), Amount(0.3, 1.0, 1)
+
+
+def synchronize(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def rate(step: Callable[[], Any], per_call: int, seconds: float, device: torch.device) -> float:
+    """Policy steps per second of `step`, `per_call` each, after some calls to warm up."""
+    for _ in range(5):
+        step()
+    synchronize(device)
+    began, calls = time.perf_counter(), 0
+    while time.perf_counter() - began < seconds:
+        for _ in range(5):
+            step()
+        synchronize(device)
+        calls += 5
+    return calls * per_call / (time.perf_counter() - began)
+
+
+def memory(device: torch.device) -> float | None:
+    """GB of the card that are in use, by everybody; None on a CPU."""
+    if device.type != "cuda":
+        return None
+    free, total = torch.cuda.mem_get_info(device)
+    return (total - free) / 1e9
+
+
+def physics_and_env(robots: int, device: torch.device, seconds: float) -> Row:
+    """Rates without learning."""
+    from envs.warp.batch import WarpBatch  # not before it is known to be installed
+
+    config = EnvConfig.preset("go2")
+    batch = WarpBatch(config, robots, (0, 0), device)
+    actions = torch.randn(robots, 12, device=device)
+    env = rate(lambda: batch.step(actions), robots, seconds, device)
+    batch.reset()
+    batch.step(torch.zeros_like(actions))
+    physics = rate(batch._simulation.step, robots, seconds, device)
+    falls = batch.counters.falls / max(batch.counters.policy_steps, 1)
+    return {"physics": physics, "env": env, "falls_per_step": falls, "memory_GB": memory(device)}
+
+
+@contextmanager
+def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Peer]:
+    """A peer that trains alone with so many robots on the device, in a scratch directory."""
+    quarter = max(robots // 4, 1)
+    settings = [
+        "env.backend=warp",
+        f"device={device}",
+        "num_actor_batches=1",
+        f"actor_batch_size={robots}",
+        f"batch_size={quarter}",
+        f"virtual_batch_size={quarter}",
+        "total_steps=1e12",
+        *overrides,
+    ]
+    with tempfile.TemporaryDirectory() as directory, Status("gpu", 1.0, Console(quiet=True)) as status:
+        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+            config = from_omegaconf(hydra.compose("config", [*settings, f"savedir={directory}"]))
+        rpc, broker = start_rpc(config, status)
+        peer = Peer(config, rpc, status)
+        try:
+            peer.join()
+            yield peer
+        finally:
+            peer.close()
+            del broker
+
+
+def train(robots: int, device: torch.device, seconds: float) -> Row:
+    """Rate of training, and the shares of the main thread's time."""
+    with training(robots, device) as peer:
+        for _ in range(3):
+            peer.round()
+        synchronize(device)
+        peer.clock.shares()
+        began, rounds = time.perf_counter(), 0
+        while time.perf_counter() - began < seconds or not rounds:
+            peer.round()
+            rounds += 1
+        synchronize(device)
+        elapsed, shares = time.perf_counter() - began, peer.clock.shares()
+        steps = rounds * robots * peer.config.unroll_length
+        used = memory(device)
+    return {"training": steps / elapsed, "shares": shares, "memory_training_GB": used}
+
+
+def walk(robots: int, device: torch.device, amount: Amount) -> Iterator[Row]:
+    """Trains until the last goal or for `amount.walk` s; a row per evaluation."""
+    reached: dict[str, float] = {}
+    with training(robots, device) as peer:
+        progress, due = peer.learner.progress, KEPT_EVERY
+        host = replace(peer.config.env, backend="mjbatch", device=None)
+        while progress.seconds < amount.walk and len(reached) < len(GOALS):
+            peer.round()
+            if progress.seconds < min(due, amount.walk):
+                continue
+            due += KEPT_EVERY
+            policy = copy.deepcopy(peer.learner.policy).to("cpu").eval().requires_grad_(False)
+            overall = evaluate(policy, host, robots=amount.robots).overall
+            error, falls = overall.velocity_error, overall.falls
+            for goal in GOALS:
+                if error is not None and error <= goal and not falls:
+                    reached.setdefault(f"{goal:g}", progress.seconds)
+            yield {
+                "seconds": progress.seconds, "steps": progress.step, "error": error, "falls": falls,
+                "yaw_error": overall.yaw_rate_error, "reached": dict(reached),
+            }  # fmt: skip
+
+
+def machine(device: torch.device) -> Row:
+    """What it was measured on."""
+    on_card = device.type == "cuda"
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "device": torch.cuda.get_device_name(device)
+        if on_card
+        else f"{platform.machine()}, Warp's CPU device",
+        "cores": os.cpu_count(),
+        "cuda": torch.version.cuda if on_card else None,
+        **{name: version(name) for name in ("torch", "mujoco", "mujoco-warp", "warp-lang")},
+    }
+
+
+def attempt(row: Row, measure: Callable[[], Row]) -> None:
+    """Adds what is measured to a row, or why it was not."""
+    try:
+        row |= measure()
+    except Exception as error:  # out of memory, say: the other rows are still worth having
+        row["failed"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
+
+
+def line(row: Row) -> str:
+    """A row of the table."""
+    if "failed" in row:
+        return f"{row['robots']:7,}  failed: {row['failed']}"
+    rates = "".join(f"{row.get(name, float('nan')):14,.0f}" for name in ("physics", "env", "training"))
+    used = row.get("memory_training_GB")
+    shares = ", ".join(f"{name} {share:.0%}" for name, share in row.get("shares", {}).items())
+    return f"{row['robots']:7,}{rates}   {'-' if used is None else f'{used:.1f} GB':>8}   {shares}"
+
+
+def run(options: Options) -> None:
+    """Measures, prints and writes."""
+    amount, sizes = (SMOKE, (16,)) if options.smoke else (FULL, options.sizes)
+    name, robots = ("cpu", 16) if options.smoke else (options.device, options.walk)
+    check_device("device", name)
+    device, until = torch.device(name), time.monotonic() + 60 * options.minutes
+    result: Row = {"machine": machine(device), "rows": [], "walk": []}
+
+    def keep() -> None:
+        write_atomic(Path(options.out), json.dumps(result, indent=1).encode())
+
+    print(", ".join(str(value) for value in result["machine"].values() if value))
+    print(" robots       physics           env      training     memory   main thread", flush=True)
+    for size in sizes:
+        if time.monotonic() > until - amount.walk:
+            print(f"{size:7,}  left out: the time is over")
+            continue
+        row: Row = {"robots": size}
+        attempt(row, lambda size=size: physics_and_env(size, device, amount.seconds))  # type: ignore[misc]
+        if "failed" not in row:
+            attempt(row, lambda size=size: train(size, device, amount.seconds))  # type: ignore[misc]
+        result["rows"].append(row)
+        keep()
+        print(line(row), flush=True)
+    print(f"\n{robots:,} robots learn to walk: s of training, policy steps, m/s, rad/s, falls")
+    for seen in walk(robots, device, amount):
+        result["walk"].append(seen)
+        keep()
+        errors = " ".join("    -" if seen[e] is None else f"{seen[e]:.3f}" for e in ("error", "yaw_error"))
+        print(f"{seen['seconds']:6.1f}  {seen['steps']:13,}  {errors}  {seen['falls']}", flush=True)
+    reached = result["walk"][-1]["reached"] if result["walk"] else {}
+    for goal in GOALS:
+        when = reached.get(f"{goal:g}")
+        print(
+            f"at most {goal:g} m/s: " + ("not reached" if when is None else f"after {when:.0f} s of training")
+        )
+    print(f"written to {options.out}")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    return arguments.command("benchmarks.gpu", Options, run, __doc__, sys.argv[1:] if argv is None else argv)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
