@@ -153,9 +153,7 @@ def make_pool(
     if config.backend == "mjbatch":
         return EnvPool(config, batch_size, num_batches, seed, num_threads)
     try:
-        from envs.warp.pool import (
-            WarpPool,
-        )  # imports torch and MuJoCo Warp, which the other backend needs not
+        from envs.warp.pool import WarpPool  # needs torch and MuJoCo Warp, which the other backend does not
     except ImportError as missing:
         needed = "mjbatch, or have MuJoCo Warp installed: pip install 'herd[gpu]'"
         raise ValueError(f"env.backend='warp': must be {needed} ({missing})") from None

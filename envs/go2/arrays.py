@@ -5,7 +5,7 @@ beside them is here. Terms stay within what both know, write no numbers where a 
 have to wait for the mask) and keep plain Python numbers, which take on the arrays' type.
 """
 
-from functools import lru_cache
+from functools import cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -36,12 +36,12 @@ def zeros(shape: tuple[int, ...], like: Array) -> Array:
     return np.zeros(shape, like.dtype) if isinstance(like, np.ndarray) else like.new_zeros(shape)
 
 
-@lru_cache
+@cache
 def _numpy(values: Numbers, dtype: np.dtype) -> np.ndarray:
     return np.array(values, dtype)
 
 
-@lru_cache
+@cache  # without a bound: CUDA graphs hold addresses of what is in it
 def _torch(values: Numbers, dtype: Any, device: Any) -> Any:
     import torch
 

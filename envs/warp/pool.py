@@ -29,11 +29,11 @@ class WarpPool(EnvPool):
 
         Args:
             index: Which batch.
-            actions: Actions [B, 12] float32 on the device; copied at once. A robot with one that is not
-                finite blows up.
+            actions: Actions [B, 12] float32, best on the device; copied at once. A robot with one that is
+                not finite blows up.
 
         Raises:
-            ValueError: If the actions have another shape, type or device.
+            ValueError: If the actions have another shape or type.
         """
         batch, shape = self._batches[index], (self.batch_size, len(JOINT_NAMES))
         if not isinstance(actions, Tensor) or (tuple(actions.shape), actions.dtype) != (shape, torch.float32):
