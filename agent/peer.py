@@ -33,7 +33,7 @@ from agent.model import make_policy
 from agent.record import LogError, Logs, TsvLog, WandbLog
 from agent.rollout import Rollout
 from agent.status import Status
-from envs import EnvPool, make_pool
+from envs import EnvPool, device, make_pool
 
 REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
@@ -265,9 +265,6 @@ class Peer:
 def check_device(key: str, name: str) -> None:
     """Raises ConfigError unless tensors can live on this device."""
     try:
-        torch.empty(0, device=name)
-    except (RuntimeError, AssertionError) as error:
-        reason = str(error).splitlines()[0]
-        raise ConfigError(
-            f"{key}={name}: must be cpu, or cuda:N of a GPU that torch can use ({reason})"
-        ) from None
+        device.check_device(name)
+    except ValueError as error:
+        raise ConfigError(f"{key}={name}: {error}") from None

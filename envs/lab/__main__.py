@@ -4,8 +4,10 @@
     python -m envs.lab --quick                  # only tries that everything works; prints no speeds
     python -m envs.lab --sections C,E --png lab.png --json lab.json
     python -m envs.lab --task go2_unitree
+    python -m envs.lab --sections G --device cuda:1
 
-sections: A contact basics, B same physics, C throughput, D disturbance, E arithmetic, F auto-reset
+sections: A contact basics, B same physics, C throughput, D disturbance, E arithmetic, F auto-reset,
+G graphics card
 """
 
 import argparse
@@ -22,7 +24,8 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from envs.config import EnvConfig
-from envs.lab import arithmetic, autoreset, contacts, disturbance, equality, figure, throughput
+from envs.device import check_device
+from envs.lab import arithmetic, autoreset, card, contacts, disturbance, equality, figure, throughput
 from envs.lab.common import Lab
 
 SECTIONS: dict[str, tuple[str, Any]] = {
@@ -32,6 +35,7 @@ SECTIONS: dict[str, tuple[str, Any]] = {
     "D": ("Disturbance: 512 robots x 25 steps", disturbance),
     "E": ("Arithmetic of the published run", arithmetic),
     "F": ("Auto-reset", autoreset),
+    "G": ("Graphics card", card),
 }
 
 
@@ -49,6 +53,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few robots, no speeds: a smoke test")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="letters, such as A,B (default: all)")
     parser.add_argument("--task", default="go2", help="preset in conf/env (default: go2)")
+    parser.add_argument("--device", help="of section G: cpu or cuda:N (default: the first card, if any)")
     parser.add_argument("--json", metavar="FILE", help="write the results; - prints them instead of the text")
     parser.add_argument("--png", metavar="FILE", help="draw section C")
     options = parser.parse_args(arguments)
@@ -58,6 +63,13 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             parser.error(f"--sections {letter}: must be some of {','.join(SECTIONS)}")
     if options.png and ("C" not in options.sections or options.quick):
         parser.error("--png: draws section C without --quick")
+    if options.device:
+        try:
+            check_device(options.device)
+        except ValueError as error:
+            parser.error(f"--device {options.device}: {error}")
+        if not card.is_installed():
+            parser.error(f"--device {options.device}: needs MuJoCo Warp: pip install 'herd[gpu]'")
     for path in (options.json, options.png):
         if path and path != "-" and not Path(path).absolute().parent.is_dir():
             parser.error(f"{path}: its directory does not exist")
@@ -88,7 +100,8 @@ def main(arguments: Sequence[str]) -> int:
     results: dict[str, Any] = {"machine": machine(), "task": options.task.name, "quick": options.quick}
     console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items()))
     with Console(stderr=True).status("") as status:
-        lab = Lab(options.task, options.quick, progress=status.update)
+        device = options.device or card.default_device()
+        lab = Lab(options.task, options.quick, progress=status.update, device=device)
         for letter in sorted(options.sections):
             title, section = SECTIONS[letter]
             status.update(title)

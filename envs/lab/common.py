@@ -28,12 +28,14 @@ class Lab:
         quick: Whether only to try that everything works: few robots, no speeds.
         results: Results of the sections so far, by letter.
         progress: Called with a line about what is going on.
+        device: Where MuJoCo Warp's robots live, cpu or cuda:N; None: there is no place for them.
     """
 
     config: EnvConfig
     quick: bool
     results: dict[str, Any] = field(default_factory=dict)
     progress: Callable[[str], None] = lambda line: None
+    device: str | None = None
 
 
 @dataclass(frozen=True)

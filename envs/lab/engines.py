@@ -16,16 +16,20 @@ from envs.go2.batch import Go2Batch
 from envs.lab.common import Work, build, columns
 
 
-class Engine(Protocol):
-    """``robots`` robots of a task on ``threads`` threads."""
-
-    def __init__(self, config: EnvConfig, robots: int, threads: int): ...
+class Steps(Protocol):
+    """What can be timed."""
 
     def prepare(self, work: Work) -> None:
         """Takes over what the next ``run`` shall simulate; not timed."""
 
     def run(self) -> None:
         """Simulates all of it."""
+
+
+class Engine(Steps, Protocol):
+    """``robots`` robots of a task on ``threads`` threads."""
+
+    def __init__(self, config: EnvConfig, robots: int, threads: int): ...
 
     def end(self, start: np.ndarray, work: Work) -> np.ndarray:
         """Where the robots are, positions and velocities [N, 37], after the work's targets without a break.

@@ -15,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 from envs.lab.common import SETTLE, TRAINING_TARGETS, TRAINING_WARMUP, Lab, Work, clocks, collect, endless
-from envs.lab.engines import ENGINES, Engine, PythonLoop
+from envs.lab.engines import ENGINES, Engine, PythonLoop, Steps
 
 ROBOTS = (1, 8, 64, 512, 4096)
 ROUNDS = 5
@@ -59,7 +59,7 @@ def measure(lab: Lab) -> list[dict[str, Any]]:
     return rows
 
 
-def steps_per_second(engine: Engine, work: Work, decimation: int) -> np.ndarray:
+def steps_per_second(engine: Steps, work: Work, decimation: int) -> np.ndarray:
     """Physics steps per second and per second of processor time [2]."""
     engine.prepare(work)
     began = clocks()

@@ -6,10 +6,11 @@ import math
 import mujoco
 import numpy as np
 import pytest
+from rich.console import Console
 
 from envs import EnvConfig
 from envs.go2 import model
-from envs.lab import arithmetic, common, figure, throughput
+from envs.lab import arithmetic, card, common, figure, throughput
 from envs.lab.__main__ import main
 from envs.lab.common import Lab, Work
 from envs.lab.engines import ENGINES, PythonLoop
@@ -117,6 +118,43 @@ def test_a_timed_run_takes_the_steps_it_was_given(name):
     np.testing.assert_array_equal(reached, [data.qpos for data in loop.datas])
 
 
+def test_a_card_starts_from_the_states_it_was_given():
+    """One policy step of MuJoCo Warp, on its CPU device, ends where MuJoCo ends."""
+    pytest.importorskip("mujoco_warp", reason="MuJoCo Warp is not installed: pip install 'herd[gpu]'")
+    config = common.simulations(EnvConfig.preset("go2"))["task"]
+    visited = common.collect(config, 0.3, warmup=5, robots=3, steps=1)
+    engine, loop = card.Card(config, 3, "cpu"), PythonLoop(config, 3)
+    loop.model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON  # as Warp's, which has no PGS
+    for each in (engine, loop):
+        each.prepare(visited)
+        each.run()
+    reached = [data.qpos for data in loop.datas]
+    assert engine.batch.counters.policy_steps == 3
+    np.testing.assert_allclose(engine.batch.state.qpos, reached, atol=1e-4)
+
+
+def test_the_card_is_measured_only_where_there_is_one(capsys):
+    assert main(["--quick", "--sections", "G"]) == 0
+    if card.default_device() is None:
+        assert "not measured: needs a graphics card" in capsys.readouterr().out
+    if card.is_installed():
+        assert main(["--quick", "--sections", "G", "--device", "cpu"]) == 0
+        shown = capsys.readouterr().out
+        assert "both backends ran" in shown and "per second" not in shown
+
+
+def test_the_crossover_is_from_where_on_the_card_stays_faster(capsys):
+    rows = [
+        dict(robots=n, processor=2e5, card=rate)
+        for n, rate in ((16, 3e5), (64, 1e5), (256, 3e5), (1024, 1e6))
+    ]
+    assert card.crossover(rows) == 256
+    assert card.crossover(rows[:2]) is None
+    card.show(Console(), dict(device="cuda:0", name="a card", threads=2, rows=rows))
+    shown = capsys.readouterr().out
+    assert "1,000,000" in shown and "warp is faster from 256 robots on" in shown
+
+
 def test_samples_keep_state_and_target_together():
     numbers = np.arange(12.0).reshape(3, 4, 1)
     sample = Work(numbers, numbers.astype(np.float32), numbers).sample(5, 2)
@@ -149,8 +187,9 @@ def test_the_figure_has_both_panels(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sections", "A,X"], "--sections X: must be some of A,B,C,D,E,F"),
+        (["--sections", "A,X"], "--sections X: must be some of A,B,C,D,E,F,G"),
         (["--task", "spot"], "--task: env='spot': must be one of go2, go2_unitree"),
+        (["--device", "meta"], "--device meta: must be cpu, or cuda:N of a GPU that torch can use"),
         (["--png", "lab.png", "--sections", "A"], "--png: draws section C without --quick"),
         (["--json", "nowhere/lab.json"], "nowhere/lab.json: its directory does not exist"),
         (["A"], "unrecognized arguments: A"),
