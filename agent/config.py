@@ -108,7 +108,7 @@ class Config:
     seed: CountOrAll
     physics_threads: CountOrAll
     learner_threads: CountOrAll
-    precision: Literal["auto", "float32", "bf16"]
+    precision: Literal["auto", "float32", "tf32", "bf16"]
     compile: bool
 
     actor_batch_size: Count
@@ -161,9 +161,11 @@ def _check_combinations(config: Config) -> None:
         if not condition:
             raise ConfigError(f"{key}={value}: must be {allowed}")
 
-    size, sequences, device = config.batch_size, config.sequences, config.env.device
+    size, sequences, robots_at = config.batch_size, config.sequences, config.env.device
     on_cpu = config.env.backend == "mjbatch"
-    require(not (on_cpu and device), "env.device", device, "null with env.backend=mjbatch, the CPU's")
+    require(not (on_cpu and robots_at), "env.device", robots_at, "null with env.backend=mjbatch, the CPU's")
+    tf32 = config.precision == "tf32"
+    require(not (tf32 and config.device == "cpu"), "precision", "tf32", "auto, float32 or bf16 on a CPU")
     require(
         sequences % size == 0,
         "batch_size",

@@ -1,4 +1,4 @@
-"""The loss as the machine runs it: in float32 or bf16, compiled or not."""
+"""The loss as the machine runs it: in float32, TF32 or bf16, compiled or not."""
 
 from __future__ import annotations
 
@@ -31,11 +31,15 @@ def has_fast_bf16(device_type: str) -> bool:
 def make_loss(config: Config, policy: Policy) -> LossFunction:
     """`minibatch -> (loss, metrics)` with `config.precision` and `config.compile`.
 
-    Where compiling fails (no C++ compiler, say), the first call warns and goes on without.
+    `tf32` is a setting of torch's for all products of matrices on the process's cards. Where compiling fails
+    (no C++ compiler, say), the first call warns and goes on without.
     """
     names = [f.name for f in fields(Minibatch) if f.name != "memory"]
     device_type = torch.device(config.device).type
     is_bf16 = config.precision == "bf16" or (config.precision == "auto" and has_fast_bf16(device_type))
+
+    if device_type == "cuda":
+        torch.set_float32_matmul_precision("high" if config.precision == "tf32" else "highest")
 
     def evaluate(memory: tuple[Tensor, ...], *tensors: Tensor) -> tuple[Tensor, Tensor]:
         batch = Minibatch(**dict(zip(names, tensors, strict=True)), memory=memory)

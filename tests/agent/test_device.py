@@ -17,6 +17,7 @@ from agent.experiment import CONF, start_rpc
 from agent.group_sums import GroupSums
 from agent.journal import group_sums_sizes
 from agent.learner import checksum
+from agent.loss import make_loss
 from agent.peer import Peer
 from agent.status import Status
 from envs import StepResult, make_pool
@@ -58,6 +59,18 @@ def test_where_robots_may_live():
             from_omegaconf(hydra.compose("config", ["env.device=cuda:0"]))
         with pytest.raises(ConfigError, match=r"env\.backend='brax': must be one of mjbatch, warp"):
             from_omegaconf(hydra.compose("config", ["env.backend=brax"]))
+
+
+def test_tf32_is_a_setting_of_cards_alone():
+    """On a card it is set either way; a peer on the CPU leaves the process as it was."""
+    policy = torch.nn.Linear(1, 1)
+    before, found = torch.get_float32_matmul_precision(), []
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        for keys in (["device=cuda:0", "precision=tf32"], [], ["device=cuda:0", "precision=float32"]):
+            make_loss(from_omegaconf(hydra.compose("config", keys)), policy)
+            found.append(torch.get_float32_matmul_precision())
+    torch.set_float32_matmul_precision(before)
+    assert found == ["high", "high", "highest"]
 
 
 def test_training_on_a_device_and_going_on_exactly(tmp_path):

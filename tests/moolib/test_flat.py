@@ -103,3 +103,34 @@ def test_a_steady_loop_copies_nothing_zeroes_once_and_takes_no_new_memory():
         seen |= {contribution.buffer.data_ptr(), result.buffer.data_ptr()}
     assert len(seen) <= 3
     assert sum(zeroed) <= 2  # the gradients that wait for a result stay zero if nobody writes to them
+
+
+def test_gradients_of_another_kind_are_copied_through_buffers_that_are_used_again():
+    """bf16 stands in for a graphics card here: its gradients cannot be views of a buffer either."""
+    p = torch.zeros(4, dtype=torch.bfloat16, requires_grad=True)
+    layout, seen = Layout([p]), set()
+    for i in range(10):
+        p.grad = torch.full_like(p, i)
+        contribution = layout.read(1.0)
+        layout.zero()
+        result = layout.take()
+        result.buffer.copy_(contribution.buffer)
+        layout.give_back(contribution)
+        layout.write(result)
+        assert p.grad.dtype == torch.bfloat16 and p.grad.tolist() == [i] * 4
+        seen |= {contribution.buffer.data_ptr(), result.buffer.data_ptr()}
+    assert len(seen) <= 3
+
+
+def test_the_buffers_of_a_model_on_a_card_are_pinned(monkeypatch):
+    made, zeros = [], torch.zeros
+    monkeypatch.setattr(
+        torch, "zeros", lambda *a, pin_memory=False, **k: made.append(pin_memory) or zeros(*a, **k)
+    )
+
+    class OnCard(torch.nn.Parameter):
+        is_cuda = True
+
+    Layout([torch.nn.Parameter(zeros(2))]).take()
+    Layout([torch.nn.Parameter(zeros(2)), OnCard(zeros(2))]).take()
+    assert made == [False, True]
