@@ -17,6 +17,7 @@ import tempfile
 import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal
 
@@ -158,7 +159,10 @@ def check_bf16() -> Iterator[Finding]:
     how = "has AMX: precision=auto learns in bf16" if fast else "has no AMX: precision=auto learns in float32"
     yield Finding("bf16", "good", f"this processor {how}")
     if gpus:
-        yield Finding("gpu", "good", f"{gpus}, learn on one with device=cuda:0")
+        warp = find_spec("mujoco_warp") is not None
+        how = "train on one with machine=gpu" if warp else "learn on one with device=cuda:0"
+        advice = "" if warp else "pip install 'herd[gpu]' to step the robots there, too"
+        yield Finding("gpu", "good", f"{gpus}, {how}", advice)
 
 
 def check_physics() -> Iterator[Finding]:

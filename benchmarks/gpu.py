@@ -6,7 +6,7 @@
 
 device   where robots and model are; default: cuda:0
 sizes    numbers of robots; default: [4096,1024,2048,8192,16384], the most wanted first
-minutes  after which no further row is begun; default: 7
+minutes  after which no further row is begun and the walk ends; default: 7
 walk     robots of the run that is timed until it walks; default: 4096
 out      JSON file to write, after every row anew; default: gpu.json
 
@@ -121,9 +121,8 @@ def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Pee
     """A peer that trains alone with so many robots on the device, in a scratch directory."""
     quarter = max(robots // 4, 1)
     settings = [
-        "env.backend=warp",
+        "machine=gpu",
         f"device={device}",
-        "num_actor_batches=1",
         f"actor_batch_size={robots}",
         f"batch_size={quarter}",
         f"virtual_batch_size={quarter}",
@@ -161,13 +160,13 @@ def train(robots: int, device: torch.device, seconds: float) -> Row:
     return {"training": steps / elapsed, "shares": shares, "memory_training_GB": used}
 
 
-def walk(robots: int, device: torch.device, amount: Amount) -> Iterator[Row]:
-    """Trains until the last goal or for `amount.walk` s; a row per evaluation."""
+def walk(robots: int, device: torch.device, amount: Amount, until: float) -> Iterator[Row]:
+    """Trains until the last goal, for `amount.walk` s or until `until`; a row per evaluation."""
     reached: dict[str, float] = {}
     with training(robots, device) as peer:
         progress, due = peer.learner.progress, KEPT_EVERY
         host = replace(peer.config.env, backend="mjbatch", device=None)
-        while progress.seconds < amount.walk and len(reached) < len(GOALS):
+        while progress.seconds < amount.walk and time.monotonic() < until and len(reached) < len(GOALS):
             peer.round()
             if progress.seconds < min(due, amount.walk):
                 continue
@@ -241,7 +240,7 @@ def run(options: Options) -> None:
         keep()
         print(line(row), flush=True)
     print(f"\n{robots:,} robots learn to walk: s of training, policy steps, m/s, rad/s, falls")
-    for seen in walk(robots, device, amount):
+    for seen in walk(robots, device, amount, until):
         result["walk"].append(seen)
         keep()
         errors = " ".join("    -" if seen[e] is None else f"{seen[e]:.3f}" for e in ("error", "yaw_error"))

@@ -55,6 +55,9 @@ def test_where_robots_may_live():
         assert (config.env.backend, config.env.device) == ("warp", "cuda:3")
         assert from_omegaconf(hydra.compose("config", [*TINY, "env.device=cpu"])).env.device == "cpu"
         assert from_omegaconf(hydra.compose("config", [])).env.device is None
+        config = from_omegaconf(hydra.compose("config", ["machine=gpu", "env=go2_unitree", "device=cuda:1"]))
+        assert (config.env.name, config.env.backend, config.env.device) == ("go2_unitree", "warp", "cuda:1")
+        assert (config.sequences, config.batch_size, config.unroll_length) == (4096, 1024, 16)
         with pytest.raises(ConfigError, match=r"env\.device=cuda:0: must be null with env\.backend=mjbatch"):
             from_omegaconf(hydra.compose("config", ["env.device=cuda:0"]))
         with pytest.raises(ConfigError, match=r"env\.backend='brax': must be one of mjbatch, warp"):

@@ -101,3 +101,14 @@ def test_the_broker_is_asked(monkeypatch):
 def test_mistakes_are_told_in_one_line(capsys, argument, message):
     assert doctor.main([argument]) == 2
     assert capsys.readouterr().err == f"agent.doctor: {message}\n"
+
+
+@pytest.mark.parametrize(
+    ("warp", "told"), [(True, "2, train on one with machine=gpu"), (False, "device=cuda:0")]
+)
+def test_a_card_is_named_with_what_it_can_do(monkeypatch, warp, told):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    monkeypatch.setattr(checks, "find_spec", lambda name: warp or None)
+    finding = list(checks.check_bf16())[-1]
+    assert (finding.name, finding.status) == ("gpu", "good") and told in finding.text
+    assert ("herd[gpu]" in finding.todo) is not warp
