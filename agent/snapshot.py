@@ -73,6 +73,6 @@ def _restore(peer: Peer, saved: dict[str, Any]) -> None:
 
 
 def _robots(config: Config) -> dict[str, Any]:
-    """What the saved states of the robots depend on."""
-    sizes = [config.actor_batch_size, config.num_actor_batches]
-    return {"env": asdict(config.env), "sizes": sizes, "seed": config.seed}
+    """What the saved states of the robots depend on; random states also on the kind of device."""
+    sizes, device = [config.actor_batch_size, config.num_actor_batches], config.device.partition(":")[0]
+    return {"env": asdict(config.env), "sizes": sizes, "seed": config.seed, "device": device}

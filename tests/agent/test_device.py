@@ -1,6 +1,7 @@
 """Robots that live on a device as tensors: their statistics, and training with them."""
 
-from dataclasses import fields
+from concurrent.futures import Future
+from dataclasses import fields, replace
 from types import SimpleNamespace
 
 import hydra
@@ -11,6 +12,7 @@ from rich.console import Console
 
 from agent import checkpoint, snapshot
 from agent.actors import Actors
+from agent.clock import Clock
 from agent.config import ConfigError, from_omegaconf
 from agent.device_sums import DeviceSums
 from agent.experiment import CONF, start_rpc
@@ -18,6 +20,7 @@ from agent.group_sums import GroupSums
 from agent.journal import group_sums_sizes
 from agent.learner import checksum
 from agent.loss import make_loss
+from agent.model import make_policy
 from agent.peer import Peer
 from agent.status import Status
 from envs import StepResult, make_pool
@@ -47,6 +50,31 @@ def test_statistics_are_those_of_the_host():
     sums.flush()
     np.testing.assert_allclose(device.state_dict()["pending"], expected, rtol=1e-5)
     pool.close()
+
+
+def test_acting_waits_for_nothing():
+    """On the meta device, whose numbers nobody can read: torch would raise an error."""
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        config = replace(from_omegaconf(hydra.compose("config", TINY)), device="meta")
+    real = make_pool(task("go2"), batch_size=4, num_batches=1, seed=0, num_threads=1)
+    arrays = real.step(0, np.zeros((4, 12), np.float32)).result()
+    tensors = {f.name: torch.from_numpy(getattr(arrays, f.name)).to("meta") for f in fields(arrays)[:-1]}
+    names, given, answer = real.reward_names, [], Future()
+    answer.set_result(StepResult(**tensors))
+    pool = SimpleNamespace(
+        device="meta", obs_dim=real.obs_dim, action_dim=12, reward_names=names,
+        reset=lambda i: tensors["obs"], step=lambda i, action: given.append(action) or answer,
+    )  # fmt: skip
+    policy = make_policy(config.model, real.obs_dim, 12, real.mirror).to("meta")
+    sums = GroupSums(group_sums_sizes(real.obs_dim, len(names)))
+    actors = Actors(config, pool, policy, sums, Clock(), generator=None)
+    for t in range(config.unroll_length):
+        actors._act(0, t)
+        actors._receive(0, t + 1)
+    assert [action.device.type for action in given] == ["meta"] * config.unroll_length
+    with pytest.raises(RuntimeError, match="meta"):
+        bool(actors.finite)
+    real.close()
 
 
 def test_where_robots_may_live():
@@ -90,7 +118,11 @@ def test_training_on_a_device_and_going_on_exactly(tmp_path):
             if peer.pending is None:
                 for _ in range(3):
                     peer.round()
-                checkpoint.save(peer.checkpoint_path, snapshot.take(peer))  # the second peer resumes from it
+                saved = snapshot.take(peer)
+                checkpoint.save(peer.checkpoint_path, saved)  # the second peer resumes from it
+                assert (
+                    saved["writer"]["robots"]["device"] == "cpu"
+                )  # or a card's generators would be given theirs
             peer.round()
             sums.append(checksum(peer.learner.parameters))
             rollout = peer.actors.rollout

@@ -6,6 +6,8 @@ import mujoco
 import numpy as np
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
 
 from envs import EnvConfig, make_pool
 from envs.go2 import model
@@ -106,6 +108,30 @@ def test_the_result_is_of_the_physics_own_memory(randomised):
     """Positions are Warp's arrays: what is written there is what the terms read, without a copy."""
     ours, theirs = randomised.state.qpos, randomised._simulation._data.qpos
     assert ours.data_ptr() == theirs.ptr
+
+
+class OnlyMeta(TorchDispatchMode):
+    """Holds every operation to tensors without contents; reading from one is an error of torch's own."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        for value in tree_leaves((args, kwargs)):
+            assert not isinstance(value, torch.Tensor) or value.is_meta, f"{func}: a tensor of the host"
+        return func(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("preset", ["go2", "go2_unitree"])
+def test_a_step_reads_nothing_and_brings_nothing(preset):
+    """What CUDA graphs demand, on the meta device: no number is looked at, no tensor comes from the host."""
+    changes = dict(randomization__push_interval=0.1, randomization__action_delay=[0.0, 0.01])
+    env = WarpBatch(task(preset, observations__noise=True, **changes), N, (0, 0), torch.device("cpu"))
+    for part in (env, env.state, env.result, env._simulation, env.rng):
+        tensors = {k: v.to("meta") for k, v in vars(part).items() if isinstance(v, torch.Tensor)}
+        vars(part).update(tensors)
+    env.rng.generator = None  # torch has none for this device
+    env._judge()  # makes the constants
+    with OnlyMeta():
+        env._aim()
+        env._judge()
 
 
 def test_resets_timeouts_and_accounting():
