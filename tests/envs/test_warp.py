@@ -82,7 +82,7 @@ def test_randomised_physics_is_mujocos(randomised):
         lone.append((m, d))
     generator, before = torch.Generator().manual_seed(0), np.tile(model.DEFAULT_JOINT_POS, (N, 1))
     pushed = 0.0
-    for _ in range(10):
+    for _ in range(20):
         actions = 0.5 * torch.randn(N, 12, generator=generator)
         assert not (batch.step(actions).terminated | batch.result.truncated).any()
         target = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.numpy().astype(float)
