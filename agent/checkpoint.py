@@ -87,7 +87,9 @@ def load(path: str | os.PathLike[str]) -> dict[Any, Any]:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             _check_format(path, metadata)
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            # As copies in torch's own memory: in the file they lie anywhere, and how some kernels round
+            # depends on it, so that a resumed run would not always be the uninterrupted one.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: truncated or no checkpoint: {error}") from None
     if metadata.get("digest") != _digest(metadata, tensors):

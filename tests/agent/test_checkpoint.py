@@ -307,3 +307,11 @@ def test_tensors_are_readable_by_other_tools(saved):
     assert safetensors.torch.load_file(saved)["weight"].tolist() == list(range(8))
     with safetensors.safe_open(saved, framework="np") as file:
         assert json.loads(file.metadata()["tree"])["dict"][1] == ["step", 12345]
+
+
+def test_tensors_lie_where_torch_puts_its_own(tmp_path):
+    """Wherever they lay in the file: kernels that round by alignment must not see where they came from."""
+    path = tmp_path / "checkpoint.safetensors"
+    for length in range(1, 17):
+        checkpoint.save(path, {"name": "x" * length, "tensors": [torch.ones(3), torch.ones(5, 7)]})
+        assert all(tensor.data_ptr() % 64 == 0 for tensor in checkpoint.load(path)["tensors"])
