@@ -2,6 +2,7 @@
 visits.
 
     python -m benchmarks.throughput [warm=20] [turns=5] [rollouts=4] [key=value ...]
+    python -m benchmarks.throughput sweep [key=value ...]     # again with other batch sizes and threads
 
 A peer with the given overrides trains alone for `warm` seconds. Then, turn by turn, three rates in policy
 steps per second:
@@ -12,15 +13,19 @@ steps per second:
   learning;
 * training: everything, the group's reductions included.
 
-It prints their medians, the ratios to the physics turn by turn, and where the time of training goes.
+It prints their medians, the ratios to the physics turn by turn, where the time of training goes, and what
+one policy step of training costs in processor time (Linux): in the physics, in rewards, observations and
+resets, in the main thread (the policy acts, updates are applied), in gradients and in reductions.
 """
 
 from __future__ import annotations
 
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 import hydra
@@ -33,6 +38,29 @@ from agent.peer import Peer
 from agent.status import Status
 from benchmarks.env import bare_simulations
 from envs.go2 import model
+
+SWEEP = (
+    (),
+    ("actor_batch_size=128",),
+    ("actor_batch_size=512",),
+    ("num_actor_batches=1", "actor_batch_size=512"),
+    ("physics_threads=2",),
+    ("learner_threads=2",),
+)  # overrides of each run, beside those that were given
+
+THREADS = {"MainThread": "main thread", "lessons": "gradients", "envs": "robots", "moolib": "reducing"}
+"""What threads do, by the beginning of their names; those that have no name are MuJoCo's."""
+
+
+def processor_seconds() -> dict[str, float]:
+    """Processor time so far, by what it was spent on."""
+    spent = dict.fromkeys(THREADS.values(), 0.0)
+    for thread in threading.enumerate():
+        kind = next((kind for name, kind in THREADS.items() if thread.name.startswith(name)), None)
+        if kind is not None and thread.ident is not None:
+            spent[kind] += time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+    spent["robots"] += time.process_time() - sum(spent.values())
+    return spent
 
 
 class Physics:
@@ -82,6 +110,24 @@ def turn(peer: Peer, physics: Physics, rollouts: int) -> tuple[float, float, flo
     return spent[0], spent[1], spent[2]
 
 
+def costs(peer: Peer, physics: Physics, rollouts: int) -> tuple[dict[str, float], float]:
+    """Processor seconds of so many rollouts of training, and how many cores they kept busy."""
+    peer.round()
+    physics.remember()
+    before, began = processor_seconds(), time.perf_counter()
+    for _ in range(rollouts):
+        peer.round()
+    elapsed = time.perf_counter() - began
+    spent = {name: seconds - before[name] for name, seconds in processor_seconds().items()}
+    busy = sum(spent.values()) / elapsed
+    began = time.process_time()
+    for _ in range(rollouts):
+        physics.seconds()
+    bare = time.process_time() - began
+    parts = {"physics": bare, "rewards, observations and resets": spent.pop("robots") - bare}
+    return parts | spent, busy
+
+
 def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
     with Status("throughput", 1.0, Console(quiet=True)) as status:
         rpc, broker = start_rpc(config, status)
@@ -91,14 +137,11 @@ def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
         while time.monotonic() < until:
             peer.round()
         physics = Physics(peer)
-        seconds, shares = [], []
-        for _ in range(turns):
-            peer.clock.shares()
-            seconds.append(turn(peer, physics, rollouts))
-        for _ in range(rollouts):
-            peer.clock.shares()
-            peer.round()
-            shares.append(peer.clock.shares())
+        seconds = [turn(peer, physics, rollouts) for _ in range(turns)]
+        peer.round()
+        peer.clock.shares()
+        spent, busy = costs(peer, physics, turns * rollouts)
+        shares = peer.clock.shares()
         peer.close()
         del broker
     steps = rollouts * config.sequences * config.unroll_length
@@ -106,13 +149,18 @@ def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
     for name, rate, column in zip(("physics", "acting", "training"), rates, range(3), strict=True):
         ratio = statistics.median(times[0] / times[column] for times in seconds)
         print(f"{name:9} {rate:9,.0f} policy steps/s   {ratio:5.2f} x physics")
-    split = {name: statistics.mean(share[name] for share in shares) for name in shares[0]}
-    print(
-        "training: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in split.items()), flush=True
-    )
+    print("training: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items()))
+    each = ", ".join(f"{name} {1e6 * part / steps / turns:.1f}" for name, part in spent.items())
+    print(f"processor time, us per policy step: {each}; {busy:.2f} cores busy", flush=True)
 
 
 def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["sweep"]:
+        for variant in SWEEP:
+            subprocess.run(
+                [sys.executable, "-m", "benchmarks.throughput", *arguments[1:], *variant], check=True
+            )
+        return
     given = dict(argument.split("=", 1) for argument in arguments)
     warm, turns, rollouts = (
         float(given.pop("warm", "20")), int(given.pop("turns", "5")), int(given.pop("rollouts", "4")),
