@@ -230,7 +230,7 @@ def test_garbage_before_the_handshake_is_harmless(seed):
             if rng.random() < 0.5:  # end with a reset
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
-    # Of the 60 nothing is left open; a few others may come and go with what earlier tests left to the collector.
+    # None of the 60 stays open; a few others may come and go with what earlier tests left to the collector.
     assert eventually(lambda: len(os.listdir("/proc/self/fd")) < descriptors + 10)
     assert named("client", address).sync("server", "double", 3) == 6
     assert list(server.debug_info()["peers"]) in ([], ["client"])
