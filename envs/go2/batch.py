@@ -264,14 +264,7 @@ class Go2Batch:
         Raises:
             ValueError: On a missing or unknown array, or one of another shape.
         """
-        present = self.state_dict()
-        for name in present.keys() ^ saved.keys():
-            raise ValueError(f"environment state {name}: saved by a different task")
-        for name, values in present.items():
-            if values.shape != saved[name].shape:
-                raise ValueError(
-                    f"environment state {name}{saved[name].shape}: must have shape {values.shape}"
-                )
+        check_saved(saved, self.state_dict())
         self._simulation.rows[:] = saved["rows"]
         self._simulation.warnings[:] = saved["warnings"]
         unpack_rng(self.rng, saved["rng"])
@@ -283,6 +276,15 @@ class Go2Batch:
             values[...] = saved[f"model.{name}"]
         randomization.update_constants(self._simulation.batch, self._fields)
         self.counters = Counters(**{f.name: saved[f"counter.{f.name}"].item() for f in fields(Counters)})
+
+
+def check_saved(saved: dict[str, np.ndarray], present: dict[str, np.ndarray]) -> None:
+    """Raises ValueError unless a saved state has the arrays of the present one, in the same shapes."""
+    for name in present.keys() ^ saved.keys():
+        raise ValueError(f"environment state {name}: saved by a different task")
+    for name, values in present.items():
+        if values.shape != saved[name].shape:
+            raise ValueError(f"environment state {name}{saved[name].shape}: must have shape {values.shape}")
 
 
 def pack_rng(rng: np.random.Generator) -> np.ndarray:

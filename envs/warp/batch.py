@@ -15,7 +15,7 @@ from torch import Tensor
 from envs.config import EnvConfig
 from envs.go2 import commands, model, randomization, resets, terminations
 from envs.go2.arrays import constant
-from envs.go2.batch import check_contacts
+from envs.go2.batch import check_contacts, check_saved
 from envs.go2.observations import Observer
 from envs.go2.rewards import Rewarder
 from envs.go2.simulation import impossible
@@ -260,14 +260,7 @@ class WarpBatch:
         Raises:
             ValueError: On a missing or unknown array, or one of another shape.
         """
-        present = self.state_dict()
-        for name in present.keys() ^ saved.keys():
-            raise ValueError(f"environment state {name}: saved by a different task")
-        for name, values in present.items():
-            if values.shape != saved[name].shape:
-                raise ValueError(
-                    f"environment state {name}{saved[name].shape}: must have shape {values.shape}"
-                )
+        check_saved(saved, self.state_dict())
         for name, tensor in self._saved().items():
             tensor.copy_(torch.from_numpy(saved[name]))
         self.rng.generator.set_state(torch.from_numpy(saved["rng"]))

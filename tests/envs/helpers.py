@@ -27,6 +27,27 @@ def task(name: str, **changes: Any) -> EnvConfig:
     return EnvConfig.from_dict(values)
 
 
+RANDOMISED = dict(
+    randomization__base_mass=[-1.0, 2.0],
+    randomization__base_com=0.03,
+    randomization__gain_scale=[0.8, 1.2],
+    randomization__joint_damping=[0.5, 1.5],
+)  # beside friction, which the preset randomises
+
+
+def randomised(saved: dict[str, np.ndarray], m: mujoco.MjModel) -> list[tuple[np.ndarray, float, float]]:
+    """What a saved state of a task with RANDOMISED holds for each robot [B], and between what it must be."""
+    base = m.body("base").id
+    return [
+        (saved["model.geom_friction"][:, 1, 0], 0.4, 1.0),
+        (saved["model.body_mass"][:, base] - m.body_mass[base], -1.0, 2.0),
+        (saved["model.body_ipos"][:, base, 1] - m.body_ipos[base, 1], -0.03, 0.03),
+        (saved["model.actuator_gainprm"][:, 0, 0] / 35.0, 0.8, 1.2),
+        (saved["model.actuator_biasprm"][:, 0, 2] / -0.5, 0.8, 1.2),
+        (saved["model.dof_damping"][:, 6], 0.5, 1.5),
+    ]
+
+
 def net_forces(m: mujoco.MjModel, d: mujoco.MjData) -> np.ndarray:
     """World forces on the four feet, the base, the thighs and the calves without feet [13, 3]."""
     names = [f"{leg}_foot" for leg in model.LEGS] + ["base"]

@@ -5,30 +5,15 @@ import numpy as np
 from envs.go2 import model
 from envs.go2.batch import Go2Batch
 from envs.go2.simulation import Simulation
-from tests.envs.helpers import task
+from tests.envs.helpers import RANDOMISED, randomised, task
 
 
 def test_randomisation_is_per_robot_and_in_range():
-    config = task(
-        "go2",
-        randomization__base_mass=[-1.0, 2.0],
-        randomization__base_com=0.03,
-        randomization__gain_scale=[0.8, 1.2],
-        randomization__joint_damping=[0.5, 1.5],
-        randomization__action_delay=[0.0, 0.02],
-    )
+    config = task("go2", **RANDOMISED, randomization__action_delay=[0.0, 0.02])
     env = Go2Batch(config, 300, seed=0, num_threads=1)
-    saved, m = env.state_dict(), env.model
-    base = m.body("base").id
-    for values, low, high in (
-        (saved["model.geom_friction"][:, 1, 0], 0.4, 1.0),
-        (saved["model.body_mass"][:, base] - m.body_mass[base], -1.0, 2.0),
-        (saved["model.body_ipos"][:, base, 1] - m.body_ipos[base, 1], -0.03, 0.03),
-        (saved["model.actuator_gainprm"][:, 0, 0] / 35.0, 0.8, 1.2),
-        (saved["model.actuator_biasprm"][:, 0, 2] / -0.5, 0.8, 1.2),
-        (saved["model.dof_damping"][:, 6], 0.5, 1.5),
-        (saved["record_delay"] * 0.005, 0.0, 0.02),
-    ):
+    saved = env.state_dict()
+    delay = (saved["record_delay"] * 0.005, 0.0, 0.02)
+    for values, low, high in [*randomised(saved, env.model), delay]:
         assert low <= values.min() and values.max() <= high
         assert values.std() > 0.2 * (high - low)
     np.testing.assert_array_equal(
