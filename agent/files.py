@@ -5,6 +5,7 @@ one; renaming is atomic. So a reader sees the old content or the new. What a kil
 temporary file, `.NAME.RANDOM.tmp`, which a later writer in the same directory removes.
 """
 
+import errno
 import os
 import secrets
 import time
@@ -17,9 +18,12 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
     """Replaces the file at `path`.
 
     Raises:
-        OSError: the file cannot be written; what was there before is untouched.
+        OSError: the file cannot be written, or something is there that is no file, such as a directory or a
+            device; what was there before is untouched.
     """
     path = Path(path)
+    if path.exists() and not path.is_file():
+        raise OSError(errno.EEXIST, "There is something that is no regular file", str(path))
     _remove_stale(path.parent)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
@@ -28,6 +32,9 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from None  # names the file that was asked for
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

@@ -226,6 +226,7 @@ def run(options: Options) -> None:
     def keep() -> None:
         write_atomic(Path(options.out), json.dumps(result, indent=1).encode())
 
+    keep()  # a file that cannot be written shows now, not when there is something to lose
     print(", ".join(str(value) for value in result["machine"].values() if value))
     print(" robots       physics           env      training     memory   main thread", flush=True)
     for size in sizes:
