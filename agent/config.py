@@ -17,7 +17,7 @@ from typing import Annotated, Any, Literal
 from omegaconf import DictConfig, OmegaConf
 
 import moolib
-from agent.policy_losses import POLICY_LOSSES
+from agent.algorithms.policy_losses import POLICY_LOSSES
 from envs import EnvConfig
 from envs.schema import Bounds, NonNegative, Positive, Probability, parse
 
@@ -46,7 +46,7 @@ class OptimizerConfig:
 
 @dataclass(frozen=True)
 class AlgorithmConfig:
-    name: str  # of agent.policy_losses
+    name: str  # of agent.algorithms.policy_losses
     discounting: Probability
     trace_decay: Probability
     epochs: Count

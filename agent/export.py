@@ -30,11 +30,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agent import arguments, trained
+from agent.cli import arguments
 from agent.config import ConfigError
-from agent.files import write_atomic
-from agent.model import Policy
-from agent.trained import Trained
+from agent.models.policy import Policy
+from agent.policies import loading
+from agent.policies.loading import Trained
+from agent.storage.files import write_atomic
 from envs import EnvConfig
 from envs.go2.model import DEFAULT_JOINT_POS, JOINT_NAMES
 from envs.go2.observations import Observer
@@ -47,7 +48,7 @@ TOLERANCE = 1e-5  # greatest difference between the actions of torch and of onnx
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = trained.LATEST
+    checkpoint: str = loading.LATEST
     out: str = "policy.onnx"
 
 
@@ -183,7 +184,7 @@ def export(policy: Trained, out: Path) -> str:
 
 def run(options: Options) -> None:
     """Exports and says so."""
-    policy = trained.load(options.checkpoint)
+    policy = loading.load(options.checkpoint)
     out = Path(options.out)
     checked = export(policy, out)
     dim = obs_dim(policy.policy)

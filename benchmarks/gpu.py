@@ -37,13 +37,13 @@ import hydra
 import torch
 from rich.console import Console
 
-from agent import arguments
+from agent.cli import arguments
 from agent.config import Count, from_omegaconf
 from agent.evaluate import evaluate
 from agent.experiment import CONF, start_rpc
-from agent.files import write_atomic
-from agent.peer import Peer, check_device
-from agent.status import Status
+from agent.logs.console import Status
+from agent.storage.files import write_atomic
+from agent.training.peer import Peer, check_device
 from envs import EnvConfig
 from envs.schema import Bounds, Positive
 

@@ -34,8 +34,8 @@ from rich.console import Console
 
 from agent.config import Config, from_omegaconf
 from agent.experiment import CONF, start_rpc
-from agent.peer import Peer
-from agent.status import Status
+from agent.logs.console import Status
+from agent.training.peer import Peer
 from benchmarks.env import bare_simulations
 from envs.go2 import model
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from agent.policy_losses import POLICY_LOSSES
-from agent.trained import load
+from agent.algorithms.policy_losses import POLICY_LOSSES
+from agent.policies.loading import load
 from envs.go2 import rewards
 from envs.go2.state import State
 from tests.agent.peers import TINY

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from agent.arguments import command
+from agent.cli.arguments import command
 from agent.config import Count
 from benchmarks.chaos import training
 from benchmarks.chaos.faults import FAULTS, ONCE, Fault

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from agent import checkpoint
+from agent.storage import checkpoint
 from benchmarks.chaos.rig import Hang, until
 from tests.agent.peers import Processes
 

@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.arguments import command
+from agent.cli.arguments import command
 from agent.config import ConfigError
 from benchmarks.chaos.rig import Broker, Hang, Peer, Rig
 from benchmarks.hosts.network import Condition, Network, missing

@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.arguments import command
+from agent.cli.arguments import command
 from benchmarks.chaos.rig import Broker, free_port
 from benchmarks.scaling import peer
 from benchmarks.scaling.peer import Options

@@ -15,7 +15,7 @@ from scipy.spatial.transform import Rotation
 from agent import export
 from envs import make_pool
 from envs.go2 import model
-from tests.agent import policies
+from tests.agent import untrained as policies
 from tests.envs.helpers import task
 
 onnx = pytest.importorskip("onnx", reason="needs the package onnx (extra: export)")

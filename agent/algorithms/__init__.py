@@ -1,0 +1,1 @@
+"""Rollouts, returns and the training objective."""

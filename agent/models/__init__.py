@@ -1,0 +1,1 @@
+"""Policies and the layers that they are made of."""

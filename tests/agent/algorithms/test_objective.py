@@ -1,0 +1,125 @@
+"""Losses and bootstraps of PPO and V-trace against hand-computed numbers and torch.distributions."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from torch.distributions import Independent, Normal
+
+from agent.algorithms.objective import METRICS, entropy, log_prob, loss, minibatches, prepare
+from agent.algorithms.rollout import Minibatch, Rollout
+from agent.config import AlgorithmConfig, OptimizerConfig
+
+OPTIMIZER = OptimizerConfig(1e-3, "constant", 1e-3, 1, 0.01, 0.9, 0.999, 1e-8)
+PPO = AlgorithmConfig(
+    name="ppo", discounting=0.5, trace_decay=0.5, epochs=2, clip=0.2, clip_rho=1.0, clip_c=1.0, targets="gae",
+    baseline_cost=0.5, clip_value=False, entropy_cost=0.0, normalize_advantages=False, grad_norm_clipping=1.0,
+    optimizer=OPTIMIZER,
+)  # fmt: skip
+
+
+class Toy(nn.Module):
+    """Mean action = w · obs, value = sum of obs; one observation and one action number."""
+
+    def __init__(self):
+        super().__init__()
+        self.w = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
+        self.log_std = nn.Parameter(torch.zeros(1, dtype=torch.float64))
+
+    def unroll(self, obs, start, memory):
+        return self.w * obs, obs.sum(-1)
+
+    def values(self, obs, start, memory):
+        return obs.sum(-1), memory
+
+    def value(self, obs, memory):
+        return obs.sum(-1)
+
+
+def rollout(obs, reward, terminated, truncated, final_obs):
+    """One robot; the policy that acted was the toy itself, and each action its mean."""
+
+    def column(numbers, dtype=torch.float64):
+        return torch.tensor(numbers, dtype=dtype).unsqueeze(1)
+
+    obs = column(obs).unsqueeze(-1)
+    return Rollout(
+        obs=obs,
+        start=torch.zeros(len(obs), 1, dtype=torch.bool),
+        action=obs[:-1].clone(),
+        log_prob=log_prob(obs[:-1], torch.zeros(1, dtype=torch.float64), obs[:-1]),
+        reward=column(reward),
+        terminated=column(terminated, torch.bool),
+        truncated=column(truncated, torch.bool),
+        final_obs=column(final_obs).unsqueeze(-1),
+        version=torch.zeros(len(reward), dtype=torch.int64),
+    )
+
+
+def test_log_prob_and_entropy_are_those_of_torch():
+    mean, action, log_std = torch.randn(3, 4), torch.randn(3, 4), torch.randn(4)
+    distribution = Independent(Normal(mean, log_std.exp()), 1)
+    torch.testing.assert_close(log_prob(mean, log_std, action), distribution.log_prob(action))
+    torch.testing.assert_close(entropy(log_std), distribution.entropy()[0])
+
+
+def test_prepare_bootstraps_a_timeout_with_the_value_of_the_final_observation():
+    # V = obs. Step 0 ends by a time-out whose final observation is worth 8, the next episode begins at 3.
+    data = rollout([1.0, 3.0, 5.0], [1.0, 1.0], [0, 0], [1, 0], final_obs=[8.0, 99.0])
+    batch = prepare(Toy(), data, PPO)
+    # target_0 = 1 + 0.5 * 8 = 5 (no trace over the end); target_1 = 1 + 0.5 * 5 = 3.5.
+    assert batch.target[:, 0].tolist() == [5.0, 3.5]
+    assert batch.advantage[:, 0].tolist() == [4.0, 0.5]
+
+
+def test_prepare_does_not_bootstrap_a_fall():
+    data = rollout([1.0, 3.0, 5.0], [1.0, 1.0], [1, 0], [0, 0], final_obs=[8.0, 8.0])
+    assert prepare(Toy(), data, PPO).target[:, 0].tolist() == [1.0, 3.5]
+
+
+def minibatch(ratio, advantage, target=0.0):
+    """One sample at obs 0 whose action was `ratio` times less likely for the policy that chose it."""
+    zero = torch.zeros(1, 1, 1, dtype=torch.float64)
+    now = log_prob(zero, torch.zeros(1, dtype=torch.float64), zero + 0.5)
+    one = torch.ones(1, 1, dtype=torch.float64)
+    return Minibatch(
+        zero, torch.zeros(1, 1, dtype=torch.bool), zero + 0.5, now - torch.log(one * ratio), one * 0,
+        one * target, one * advantage, (),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("ratio", "advantage", "expected"),
+    [(1.5, 1.0, -1.2), (1.5, -1.0, 1.5), (0.5, 1.0, -0.5), (0.5, -1.0, 0.8), (1.1, 2.0, -2.2)],
+)
+def test_clipped_surrogate_by_hand(ratio, advantage, expected):
+    total, metrics = loss(Toy(), minibatch(ratio, advantage), PPO)
+    assert total.item() == pytest.approx(expected)
+    assert dict(zip(METRICS, metrics.tolist(), strict=True))["clip_fraction"] == float(abs(ratio - 1) > 0.2)
+
+
+def test_value_and_entropy_terms_by_hand():
+    config = replace(PPO, baseline_cost=0.25, entropy_cost=0.1)
+    total, _ = loss(Toy(), minibatch(1.0, 0.0, target=2.0), config)
+    assert total.item() == pytest.approx(0.25 * 4.0 - 0.1 * 1.4189385332046727)  # entropy: ln sqrt(2 pi e)
+
+
+def test_vtrace_follows_the_gradient_of_log_prob_times_advantage():
+    toy = Toy()
+    batch = minibatch(1.0, 3.0)
+    batch.obs += 2.0  # mean = 2 w, action 0.5: d log_prob / dw = (0.5 - 2) * 2 = -3
+    total, _ = loss(toy, batch, replace(PPO, name="vtrace", baseline_cost=0.0))
+    total.backward()
+    assert toy.w.grad.item() == pytest.approx(9.0)
+
+
+def test_minibatches_are_whole_unrolls_and_each_epoch_holds_every_sequence_once():
+    sequences = torch.arange(6.0).expand(3, 6)
+    batch = Minibatch(*[sequences] * 7, memory=(torch.arange(6.0),))
+    parts = list(minibatches(batch, 2, epochs=2, generator=torch.Generator().manual_seed(0)))
+    assert [part.obs.shape for part in parts] == [(3, 2)] * 6
+    orders = [torch.cat([p.obs[0] for p in parts[i : i + 3]]) for i in (0, 3)]
+    assert all(sorted(order.tolist()) == list(range(6)) for order in orders)
+    assert orders[0].tolist() != orders[1].tolist()
+    assert all(torch.equal(p.memory[0], p.obs[2]) for p in parts)
