@@ -1,7 +1,12 @@
 """A policy with one weight and rollouts written by hand, whose losses can be computed on paper."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from agent.algorithms.objective import log_prob
 from agent.algorithms.rollout import Rollout
@@ -18,33 +23,42 @@ PPO = AlgorithmConfig(
 class Toy(nn.Module):
     """Mean action = w · obs, value = sum of obs; one observation and one action number."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         super().__init__()
         self.w = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
         self.log_std = nn.Parameter(torch.zeros(1, dtype=torch.float64))
 
-    def unroll(self, obs, start, memory):
+    def unroll(self, obs: Tensor, start: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
+        """Return mean actions `[T, B, 1]` and values `[T, B]`."""
         return self.w * obs, obs.sum(-1)
 
-    def values(self, obs, start, memory):
+    def values(self, obs: Tensor, start: Tensor, memory: Any) -> tuple[Tensor, Any]:
+        """Return values `[T, B]` and the hidden state."""
         return obs.sum(-1), memory
 
-    def value(self, obs, memory):
+    def value(self, obs: Tensor, memory: Any) -> Tensor:
+        """Return values `[B]`."""
         return obs.sum(-1)
 
 
-def rollout(obs, reward, terminated, truncated, final_obs):
-    """One robot; the policy that acted was the toy itself, and each action its mean."""
+def rollout(
+    obs: Sequence[float],
+    reward: Sequence[float],
+    terminated: Sequence[bool],
+    truncated: Sequence[bool],
+    final_obs: Sequence[float],
+) -> Rollout:
+    """Return a rollout of one robot, acted by the toy itself, where each action is its mean."""
 
-    def column(numbers, dtype=torch.float64):
+    def column(numbers: Sequence[float], dtype: torch.dtype = torch.float64) -> Tensor:
         return torch.tensor(numbers, dtype=dtype).unsqueeze(1)
 
-    obs = column(obs).unsqueeze(-1)
+    seen = column(obs).unsqueeze(-1)
     return Rollout(
-        obs=obs,
+        obs=seen,
         start=torch.zeros(len(obs), 1, dtype=torch.bool),
-        action=obs[:-1].clone(),
-        log_prob=log_prob(obs[:-1], torch.zeros(1, dtype=torch.float64), obs[:-1]),
+        action=seen[:-1].clone(),
+        log_prob=log_prob(seen[:-1], torch.zeros(1, dtype=torch.float64), seen[:-1]),
         reward=column(reward),
         terminated=column(terminated, torch.bool),
         truncated=column(truncated, torch.bool),

@@ -1,11 +1,14 @@
 """Untrained policies and their checkpoints, for tests of the tools that use trained ones."""
 
+from __future__ import annotations
+
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
+from torch import nn
 
-from agent.config import from_omegaconf
+from agent.config import Config, from_omegaconf
 from agent.models.policy import Policy, make_policy
 from agent.policies.loading import Trained
 from agent.storage import checkpoint
@@ -15,28 +18,30 @@ from envs.go2.symmetry import mirror
 from rigs.settings import compose
 
 
-def untrained(spread: float, *overrides: str) -> tuple[Policy, object]:
-    """A policy whose mean actions have about the size `spread`, and its configuration.
+def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:
+    """Return a policy whose mean actions have about the size `spread`, and its configuration.
 
-    Its normaliser has moments of its own, so that one that is left out is noticed.
+    Its normaliser has moments of its own, so that leaving it out is noticed.
     """
     config = from_omegaconf(compose(*overrides))
     observer = Observer(config.env.observations)
     torch.manual_seed(3)
     policy = make_policy(config.model, observer.dim, 12, mirror(observer.terms)).requires_grad_(False)
-    policy.actor[-1].weight.mul_(100 * spread)  # initialised with a gain of 0.01
+    assert isinstance(policy.actor, nn.Sequential)
+    policy.actor[-1].get_parameter("weight").mul_(100 * spread)  # initialised with a gain of 0.01
     policy.normalizer.add(policy.normalizer.moments(0.3 + 0.5 * torch.randn(500, observer.dim)))
     policy.normalizer.fold()
     return policy.eval(), config
 
 
 def trained(spread: float, *overrides: str) -> Trained:
+    """Return an untrained policy as if it had been loaded from a checkpoint."""
     policy, config = untrained(spread, *overrides)
     return Trained(policy, config.env, Path("memory"), 0, 0.0)
 
 
 def save(path: Path, spread: float, *overrides: str) -> Path:
-    """Writes a checkpoint with what a training run writes, as far as it is read."""
+    """Write a checkpoint of an untrained policy, with all that is read of a training run's; return `path`."""
     policy, config = untrained(spread, *overrides)
     progress = asdict(Progress(step=1_000_000, seconds=60.0))
     values = {"policy": policy.state_dict(), "config": asdict(config), "learner": {"progress": progress}}
