@@ -5,16 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hydra
 import pytest
 
 from agent.config import ConfigError, from_omegaconf
 from agent.experiment import CONF
-
-
-def compose(*overrides):
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", list(overrides))
+from rigs.settings import compose
 
 
 @pytest.mark.parametrize("env", ["go2", "go2_unitree"])

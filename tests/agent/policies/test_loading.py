@@ -11,7 +11,7 @@ from agent.config import ConfigError
 from agent.policies import loading
 from agent.storage import checkpoint
 from agent.storage.checkpoint import CheckpointError
-from tests.agent import untrained as policies
+from rigs import untrained_policies as policies
 
 
 @pytest.mark.parametrize("model", ["mlp", "lstm"])

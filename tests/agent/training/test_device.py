@@ -25,7 +25,7 @@ from agent.training.metrics_row import group_sums_sizes
 from agent.training.peer import Peer
 from agent.training.statistics import GroupSums
 from envs import StepResult, make_pool
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 TINY = [
     "env.backend=warp", "actor_batch_size=4", "unroll_length=6", "model.hidden_sizes=[16,16]",

@@ -10,7 +10,7 @@ import torch
 
 from agent.logs.timer import Clock
 from agent.training.gradient_worker import Lessons
-from tests.agent.algorithms.test_objective import PPO, Toy, rollout
+from rigs.toy_objective import PPO, Toy, rollout
 
 SEQUENCES, EPOCHS = 6, 2
 

@@ -12,7 +12,7 @@ from agent.storage import checkpoint
 from agent.training.learner import Progress
 from envs.go2.observations import Observer
 from envs.go2.symmetry import mirror
-from tests.agent.test_config import compose
+from rigs.settings import compose
 
 
 def untrained(spread: float, *overrides: str) -> tuple[Policy, object]:
