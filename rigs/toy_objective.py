@@ -1,11 +1,13 @@
 """A policy with one weight and rollouts written by hand, whose losses can be computed on paper."""
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
-from agent.algorithms.objective import log_prob
+from agent.algorithms.objective import AlgorithmConfig
+from agent.algorithms.optimizer import OptimizerConfig
 from agent.algorithms.rollout import Rollout
-from agent.config import AlgorithmConfig, OptimizerConfig
+from agent.models.gaussian import log_prob
+from agent.models.policy import Hidden, Policy
 
 OPTIMIZER = OptimizerConfig(1e-3, "constant", 1e-3, 1, 0.01, 0.9, 0.999, 1e-8)
 PPO = AlgorithmConfig(
@@ -15,34 +17,40 @@ PPO = AlgorithmConfig(
 )  # fmt: skip
 
 
-class Toy(nn.Module):
+class Toy(Policy):
     """Mean action = w · obs, value = sum of obs; one observation and one action number."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self) -> None:
+        nn.Module.__init__(self)  # without the parts of a real policy
         self.w = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
         self.log_std = nn.Parameter(torch.zeros(1, dtype=torch.float64))
 
-    def unroll(self, obs, start, memory):
+    def unroll(self, obs: Tensor, is_first: Tensor, hidden: Hidden) -> tuple[Tensor, Tensor]:
         return self.w * obs, obs.sum(-1)
 
-    def values(self, obs, start, memory):
-        return obs.sum(-1), memory
+    def values(self, obs: Tensor, is_first: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
+        return obs.sum(-1), hidden
 
-    def value(self, obs, memory):
+    def value(self, obs: Tensor, hidden: Hidden) -> Tensor:
         return obs.sum(-1)
 
 
-def rollout(obs, reward, terminated, truncated, final_obs):
-    """One robot; the policy that acted was the toy itself, and each action its mean."""
+def rollout(
+    observations: list[float],
+    reward: list[float],
+    terminated: list[int],
+    truncated: list[int],
+    final_obs: list[float],
+) -> Rollout:
+    """Return a rollout of one robot, driven by the toy itself, each action being its mean."""
 
-    def column(numbers, dtype=torch.float64):
+    def column(numbers: list[float] | list[int], dtype: torch.dtype = torch.float64) -> Tensor:
         return torch.tensor(numbers, dtype=dtype).unsqueeze(1)
 
-    obs = column(obs).unsqueeze(-1)
+    obs = column(observations).unsqueeze(-1)
     return Rollout(
         obs=obs,
-        start=torch.zeros(len(obs), 1, dtype=torch.bool),
+        is_first=torch.zeros(len(obs), 1, dtype=torch.bool),
         action=obs[:-1].clone(),
         log_prob=log_prob(obs[:-1], torch.zeros(1, dtype=torch.float64), obs[:-1]),
         reward=column(reward),

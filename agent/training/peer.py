@@ -63,7 +63,7 @@ class Peer:
         policy = make_policy(config.model, self.pool.obs_dim, self.pool.action_dim, self.pool.mirror)
         policy.to(config.device)
         statistics = GroupStatistics(self.pool.obs_dim, len(self.pool.reward_names))
-        timer = Timer()
+        self.timer = timer = Timer()
         self.learner = Learner(config, policy, _make_group(config, rpc), statistics, timer, self._give_up)
         self.gradients = GradientWorker(
             config.algorithm,
@@ -100,7 +100,7 @@ class Peer:
             TrainingError: The model has diverged; the last batch was written to a file.
         """
         try:
-            if not self._join():
+            if not self.join():
                 return
             self._open_files()
             warm_until = time.monotonic() + self.config.warmup
@@ -147,7 +147,8 @@ class Peer:
         self.gradients.drop()
         self.learner.wait_until_wanted()  # our last contribution has become an update
 
-    def _join(self) -> bool:
+    def join(self) -> bool:
+        """Wait until we have a group and its model; return False if we are to stop instead."""
         say, config = self.status.say, self.config
         return join(self.learner, self.rpc, config, say, lambda: self.stop_requested is not None)
 
