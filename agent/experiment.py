@@ -152,12 +152,12 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
         )
     if progress.updates == 0:
         return
-    status.say(f"checkpoint: {peer.checkpoint_path}")
+    status.say(f"checkpoint: {peer.checkpoints.path}")
     status.say("next:")
     status.say(f"  python plot.py {config.localdir}/logs.tsv")
-    status.say(f"  python -m agent.evaluate checkpoint={peer.checkpoint_path}")
-    status.say(f"  python -m agent.play checkpoint={peer.checkpoint_path}")
-    status.say(f"  python -m agent.export checkpoint={peer.checkpoint_path} out=policy.onnx")
+    status.say(f"  python -m agent.evaluate checkpoint={peer.checkpoints.path}")
+    status.say(f"  python -m agent.play checkpoint={peer.checkpoints.path}")
+    status.say(f"  python -m agent.export checkpoint={peer.checkpoints.path} out=policy.onnx")
     if not peer.learner.finished:
         status.say(f"to go on: the same command with savedir={config.savedir} local_name={config.local_name}")
 

@@ -1,16 +1,13 @@
 """A policy with one weight and rollouts written by hand, whose losses can be computed on paper."""
 
-from __future__ import annotations
-
-from collections.abc import Sequence
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from agent.algorithms.objective import log_prob
+from agent.algorithms.objective import AlgorithmConfig
+from agent.algorithms.optimizer import OptimizerConfig
 from agent.algorithms.rollout import Rollout
-from agent.config import AlgorithmConfig, OptimizerConfig
+from agent.models.gaussian import log_prob
+from agent.models.policy import Hidden, Policy
 
 OPTIMIZER = OptimizerConfig(1e-3, "constant", 1e-3, 1, 0.01, 0.9, 0.999, 1e-8)
 PPO = AlgorithmConfig(
@@ -20,45 +17,42 @@ PPO = AlgorithmConfig(
 )  # fmt: skip
 
 
-class Toy(nn.Module):
+class Toy(Policy):
     """Mean action = w · obs, value = sum of obs; one observation and one action number."""
 
     def __init__(self) -> None:
-        super().__init__()
+        nn.Module.__init__(self)  # without the parts of a real policy
         self.w = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
         self.log_std = nn.Parameter(torch.zeros(1, dtype=torch.float64))
 
-    def unroll(self, obs: Tensor, start: Tensor, memory: Any) -> tuple[Tensor, Tensor]:
-        """Return mean actions `[T, B, 1]` and values `[T, B]`."""
+    def unroll(self, obs: Tensor, is_first: Tensor, hidden: Hidden) -> tuple[Tensor, Tensor]:
         return self.w * obs, obs.sum(-1)
 
-    def values(self, obs: Tensor, start: Tensor, memory: Any) -> tuple[Tensor, Any]:
-        """Return values `[T, B]` and the hidden state."""
-        return obs.sum(-1), memory
+    def values(self, obs: Tensor, is_first: Tensor, hidden: Hidden) -> tuple[Tensor, Hidden]:
+        return obs.sum(-1), hidden
 
-    def value(self, obs: Tensor, memory: Any) -> Tensor:
-        """Return values `[B]`."""
+    def value(self, obs: Tensor, hidden: Hidden) -> Tensor:
         return obs.sum(-1)
 
 
 def rollout(
-    obs: Sequence[float],
-    reward: Sequence[float],
-    terminated: Sequence[bool],
-    truncated: Sequence[bool],
-    final_obs: Sequence[float],
+    observations: list[float],
+    reward: list[float],
+    terminated: list[int],
+    truncated: list[int],
+    final_obs: list[float],
 ) -> Rollout:
-    """Return a rollout of one robot, acted by the toy itself, where each action is its mean."""
+    """Return a rollout of one robot, driven by the toy itself, each action being its mean."""
 
-    def column(numbers: Sequence[float], dtype: torch.dtype = torch.float64) -> Tensor:
+    def column(numbers: list[float] | list[int], dtype: torch.dtype = torch.float64) -> Tensor:
         return torch.tensor(numbers, dtype=dtype).unsqueeze(1)
 
-    seen = column(obs).unsqueeze(-1)
+    obs = column(observations).unsqueeze(-1)
     return Rollout(
-        obs=seen,
-        start=torch.zeros(len(obs), 1, dtype=torch.bool),
-        action=seen[:-1].clone(),
-        log_prob=log_prob(seen[:-1], torch.zeros(1, dtype=torch.float64), seen[:-1]),
+        obs=obs,
+        is_first=torch.zeros(len(obs), 1, dtype=torch.bool),
+        action=obs[:-1].clone(),
+        log_prob=log_prob(obs[:-1], torch.zeros(1, dtype=torch.float64), obs[:-1]),
         reward=column(reward),
         terminated=column(terminated, torch.bool),
         truncated=column(truncated, torch.bool),

@@ -1,15 +1,12 @@
 """Untrained policies and their checkpoints, for tests of the tools that use trained ones."""
 
-from __future__ import annotations
-
 from dataclasses import asdict
 from pathlib import Path
 
 import torch
-from torch import nn
 
 from agent.config import Config, from_omegaconf
-from agent.models.policy import Policy, make_policy
+from agent.models.policy import LstmPolicy, MlpPolicy, Policy, make_policy
 from agent.policies.loading import Trained
 from agent.storage import checkpoint
 from agent.training.learner import Progress
@@ -27,10 +24,10 @@ def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:
     observer = Observer(config.env.observations)
     torch.manual_seed(3)
     policy = make_policy(config.model, observer.dim, 12, mirror(observer.terms)).requires_grad_(False)
-    assert isinstance(policy.actor, nn.Sequential)
-    policy.actor[-1].get_parameter("weight").mul_(100 * spread)  # initialised with a gain of 0.01
-    policy.normalizer.add(policy.normalizer.moments(0.3 + 0.5 * torch.randn(500, observer.dim)))
-    policy.normalizer.fold()
+    assert isinstance(policy, MlpPolicy | LstmPolicy)
+    policy.get_parameter(f"actor.{len(policy.actor) - 1}.weight").mul_(100 * spread)  # initialised at 0.01
+    policy.normalizer.add_moments(policy.normalizer.moments(0.3 + 0.5 * torch.randn(500, observer.dim)))
+    policy.normalizer.apply_moments()
     return policy.eval(), config
 
 

@@ -70,7 +70,7 @@ class Controller:
 
     def __init__(self, policy: Policy, batch_size: int) -> None:
         self.policy = policy
-        self._memory = policy.initial_memory(batch_size)
+        self._memory = policy.initial_hidden(batch_size)
 
     @torch.inference_mode()
     def act(self, obs: np.ndarray, start: np.ndarray) -> np.ndarray:

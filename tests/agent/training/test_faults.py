@@ -13,8 +13,8 @@ COUNTERS = ("time", "step", "updates", "model_version", "transitions")
 WITH_NAN = """
 import agent.training.peer, agent.experiment
 make_loss, calls = agent.training.peer.make_loss, [0]
-def make_bad_loss(config, policy):
-    loss = make_loss(config, policy)
+def make_bad_loss(*arguments):
+    loss = make_loss(*arguments)
     def bad(minibatch):
         calls[0] += 1
         value, metrics = loss(minibatch)
