@@ -1,6 +1,7 @@
 PYTHON ?= python3
 
 .PHONY: check format lint types test
+
 check: lint types test
 format:
 	ruff check --fix .
