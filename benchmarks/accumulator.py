@@ -1,32 +1,56 @@
 """Steps per second of `moolib.Accumulator`, next to a bare Gloo all-reduce of the same size in the same run.
 
-    python -m benchmarks.accumulator --peers 2 --params 200000 2000000
+    python -m benchmarks.accumulator peers=2 params=[200000,2000000]
 
-Peers are processes on this machine. The two are measured in turns, `--turns` each, and medians are printed,
-so that other work on the machine hits both alike. `--spin` lets the programs call `update()` without pause
-instead of `wait()`. Each peer contributes whenever that is wanted, so that
+peers               processes on this machine; default: 2
+params              sizes of the model; default: [200000,2000000]
+seconds             length of one turn, roughly; default: 3
+turns               of each of the two; default: 3
+batch_size          of each contribution; default: 1
+virtual_batch_size  of an update; default: the number of peers
+spin                call `update()` without pause instead of `wait()`; default: false
 
-    python -m benchmarks.accumulator --params 1000 --virtual-batch-size 64 --batch-size 32
+The two take turns, and medians are printed, so that other work on the machine affects both equally. Each peer
+contributes whenever the group wants a contribution, so that
 
-shows by how much the virtual batch size is overshot.
+    python -m benchmarks.accumulator params=[1000] virtual_batch_size=64 batch_size=32
+
+shows by how much updates exceed the virtual batch size.
 """
 
 from __future__ import annotations
 
-import argparse
 import multiprocessing as mp
 import os
 import statistics
+import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
-from typing import Any
+from typing import Annotated, Any
+
+from agent.cli.arguments import command
+from envs.schema import Bounds, Count, Positive
 
 WARM_UP = 20  # rounds that are not counted
+MOST_ROUNDS = 500  # per second of a turn
+PARAMETERS_PER_SECOND = 60e6  # that one peer reduces, roughly
+
+
+@dataclass(frozen=True)
+class Options:
+    peers: Count = 2
+    params: tuple[Count, ...] = (200_000, 2_000_000)
+    seconds: Positive = 3.0
+    turns: Count = 3
+    batch_size: Count = 1
+    virtual_batch_size: Annotated[int, Bounds(low=0)] = 0  # 0: the number of peers
+    spin: bool = False
 
 
 def bare_gloo(rank: int, size: int, params: int, rounds: int, store: str) -> float:
-    """Rounds per second of `all_reduce` alone."""
+    """Return the rounds per second of `all_reduce` alone."""
     import torch
     import torch.distributed as dist
 
@@ -43,7 +67,7 @@ def bare_gloo(rank: int, size: int, params: int, rounds: int, store: str) -> flo
 def accumulated(
     rank: int, size: int, params: int, rounds: int, address: str, spin: bool, batch_size: int, virtual: int
 ) -> tuple[float, float]:
-    """Steps per second, and their mean batch size, of a program that contributes whenever that is wanted."""
+    """Return the steps per second of a program with an Accumulator, and their mean batch size."""
     import torch
 
     import moolib
@@ -76,14 +100,14 @@ def accumulated(
         elif not spin:
             accumulator.wait(0.1)
     seconds = time.perf_counter() - start
-    time.sleep(0.2)  # let the others finish their last step before we leave
+    time.sleep(0.2)  # the others finish their last step before we leave
     return rounds / seconds, batches / steps
 
 
 def peer(
     rank: int, size: int, params: int, rounds: int, arguments: Any, barrier: Barrier, results: Any
 ) -> None:
-    """One process: wait for the others, then measure."""
+    """Measure in one process, once all others are ready."""
     import torch
 
     torch.set_num_threads(1)
@@ -93,7 +117,7 @@ def peer(
 
 
 def measure(size: int, params: int, rounds: int, arguments: Any) -> list[Any]:
-    """The results of `size` processes."""
+    """Return the results of `size` processes."""
     context = mp.get_context("spawn")
     barrier, results = context.Barrier(size), context.Queue()
     work = [
@@ -108,38 +132,29 @@ def measure(size: int, params: int, rounds: int, arguments: Any) -> list[Any]:
     return found
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--peers", type=int, nargs="+", default=[2])
-    parser.add_argument("--params", type=int, nargs="+", default=[200_000, 2_000_000])
-    parser.add_argument("--seconds", type=float, default=3.0, help="length of one turn, roughly")
-    parser.add_argument("--turns", type=int, default=3)
-    parser.add_argument("--batch-size", type=int, default=1, help="of each contribution")
-    parser.add_argument("--virtual-batch-size", type=int, help="default: the number of peers")
-    parser.add_argument("--spin", action="store_true", help="call update() without pause")
-    options = parser.parse_args()
+def run(options: Options) -> None:
+    """Print a line for each size of the model."""
     from moolib import Broker
 
     broker = Broker()
     address = broker.listen("127.0.0.1:0")
-    for size in options.peers:
-        virtual = options.virtual_batch_size or size
-        for params in options.params:
-            rounds = max(20, int(options.seconds * min(500, 60e6 / params / size)))
-            gloo, ours = [], []
-            for _ in range(options.turns):
-                with tempfile.TemporaryDirectory() as folder:
-                    store = os.path.join(folder, "store")
-                    gloo.append(min(measure(size, params, rounds, ("gloo", store))))
-                arguments = ("ours", address, options.spin, options.batch_size, virtual)
-                ours.append(min(measure(size, params, rounds, arguments)))
-            bare, steps = statistics.median(gloo), statistics.median(rate for rate, _ in ours)
-            print(
-                f"{size} peers, {params} parameters: bare Gloo {bare:.0f}/s, Accumulator {steps:.0f}/s, "
-                f"ratio {steps / bare:.2f}, mean batch {ours[0][1]:.2f} (virtual batch {virtual})",
-                flush=True,
-            )
+    size, virtual = options.peers, options.virtual_batch_size or options.peers
+    for params in options.params:
+        rounds = max(20, int(options.seconds * min(MOST_ROUNDS, PARAMETERS_PER_SECOND / params / size)))
+        gloo, ours = [], []
+        for _ in range(options.turns):
+            with tempfile.TemporaryDirectory() as folder:
+                store = os.path.join(folder, "store")
+                gloo.append(min(measure(size, params, rounds, ("gloo", store))))
+            arguments = ("ours", address, options.spin, options.batch_size, virtual)
+            ours.append(min(measure(size, params, rounds, arguments)))
+        bare, steps = statistics.median(gloo), statistics.median(rate for rate, _ in ours)
+        print(
+            f"{size} peers, {params} parameters: bare Gloo {bare:.0f}/s, Accumulator {steps:.0f}/s, "
+            f"ratio {steps / bare:.2f}, mean batch {ours[0][1]:.2f} (virtual batch {virtual})",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command("benchmarks.accumulator", Options, run, __doc__, sys.argv[1:]))

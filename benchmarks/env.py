@@ -1,30 +1,53 @@
 """How close the environment comes to the bare physics, on states that training visits.
 
-``python -m benchmarks.env`` steps robots with random targets, so that they stumble and fall, and measures in
-one run, turn by turn and on exactly the same states and controls:
+    python -m benchmarks.env [robots=512] [batches=2] [steps=50] [turns=5]
 
-* bare physics: ``mjbatch`` alone, one batch after the other, with every thread;
+env      preset in conf/env; default: go2
+robots   in a batch; default: 512
+batches  in flight; default: 2
+steps    policy steps of a turn; default: 50
+turns    of each of the two; default: 5
+threads  of the physics for each batch, 0 for all cores; default: 0
+
+Robots get random targets, so that they stumble and fall. Measured in one run, turn by turn and on exactly the
+same states and controls, are
+
+* bare physics: `mjbatch` alone, one batch after the other, with every thread;
 * the environment: the pool with its batches in flight, with observations, rewards and resets.
 
-It prints both rates in policy steps per second, their ratio, and what one step of one batch costs where. On a
-machine that others use too, look at the ratio of processor time instead.
+Printed are both rates in policy steps per second, their ratio, and the time of each part of one step of one
+batch. Where others use the machine, too, the ratio of processor times is the more reliable one.
 """
 
-import argparse
+import sys
 import time
+from dataclasses import dataclass
+from typing import Annotated
 
 import numpy as np
 
+from agent.cli.arguments import command
 from envs import EnvConfig, EnvPool, make_pool
 from envs.go2 import model
 from envs.go2.simulation import Simulation
+from envs.schema import Bounds, Count
 
 WARMUP = 50  # policy steps until falls and resets have mixed the robots' states
 Saved = list[dict[str, np.ndarray]]
 
 
+@dataclass(frozen=True)
+class Options:
+    env: str = "go2"
+    robots: Count = 512
+    batches: Count = 2
+    steps: Count = 50
+    turns: Count = 5
+    threads: Annotated[int, Bounds(low=0)] = 0
+
+
 def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
-    """Steps all batches through ``actions`` [steps, batches, B, 12]; returns stamps [steps, batches, 3]."""
+    """Step all batches through `actions` `[steps, batches, B, 12]`; return stamps `[steps, batches, 3]`, s."""
     batches = range(actions.shape[1])
     stamps = np.empty((*actions.shape[:2], 3))
     futures = [pool.step(i, actions[0, i]) for i in batches]
@@ -37,7 +60,7 @@ def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
 
 
 def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
-    """The physics states [steps, batches, B, nstate] that ``actions`` lead through, each before its step."""
+    """Return the physics state before each step of `actions`, `[steps, batches, B, nstate]`."""
     rows = []
     for step in actions:
         rows.append([pool.state_dict(i)["rows"] for i in range(len(step))])
@@ -47,7 +70,7 @@ def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
 
 
 def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarray, decimation: int) -> None:
-    """Steps the recorded states with the recorded targets and nothing else."""
+    """Step the recorded states with the recorded targets and nothing else."""
     controls = [simulation.batch.bind("ctrl") for simulation in simulations]
     for states, wanted in zip(rows, targets, strict=True):
         for i, simulation in enumerate(simulations):
@@ -57,7 +80,7 @@ def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarra
 
 
 def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simulation]:
-    """Simulations with the same robots as the pool's, their own friction and masses included."""
+    """Return simulations of the pool's robots, with the friction and masses of each."""
     physics, control = config.physics, config.control
     m = model.build(physics.variant, control.kp, control.kd, physics.timestep)
     simulations = []
@@ -70,37 +93,28 @@ def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simu
 
 
 def clocks() -> np.ndarray:
-    """Wall clock and processor time of all threads, s."""
+    """Return the wall clock and the processor time of all threads, s."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
-def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description="Environment against bare physics, policy steps per second.")
-    parser.add_argument("--env", default="go2", help="preset in conf/env (default: go2)")
-    parser.add_argument("--robots", type=int, default=512, help="robots per batch (default: 512)")
-    parser.add_argument("--batches", type=int, default=2, help="batches in flight (default: 2)")
-    parser.add_argument("--steps", type=int, default=50, help="policy steps per turn (default: 50)")
-    parser.add_argument("--turns", type=int, default=5, help="turns of each (default: 5)")
-    parser.add_argument("--threads", type=int, default=0, help="physics threads per batch, 0: all (default)")
-    args = parser.parse_args()
-
-    config = EnvConfig.preset(args.env)
-    pool = make_pool(config, args.robots, args.batches, seed=0, num_threads=args.threads)
-    shape = (WARMUP + args.steps, args.batches, args.robots, pool.action_dim)
+def run(options: Options) -> None:
+    """Measure and print."""
+    config = EnvConfig.preset(options.env)
+    pool = make_pool(config, options.robots, options.batches, seed=0, num_threads=options.threads)
+    shape = (WARMUP + options.steps, options.batches, options.robots, pool.action_dim)
     actions = np.random.default_rng(0).normal(size=shape).astype(np.float32)
     run_pool(pool, actions[:WARMUP])
     actions = actions[WARMUP:]
-    saved = [pool.state_dict(i) for i in range(args.batches)]
+    saved = [pool.state_dict(i) for i in range(options.batches)]
     falls = pool.counters.falls
     rows = record(pool, actions)
     falls = pool.counters.falls - falls
     targets = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
-    simulations = bare_simulations(config, saved, args.threads)
+    simulations = bare_simulations(config, saved, options.threads)
 
-    samples = args.steps * args.batches * args.robots
+    samples = options.steps * options.batches * options.robots
     env_clocks, bare_clocks, stamps = [], [], []
-    for _ in range(args.turns):
+    for _ in range(options.turns):
         for i, state in enumerate(saved):
             pool.load_state_dict(i, state)
         began = clocks()
@@ -115,7 +129,7 @@ def main() -> None:
     env, bare = samples / np.median(env_clocks, axis=0), samples / np.median(bare_clocks, axis=0)
     ratios = np.divide(bare_clocks, env_clocks)
     share = f"{100 * falls / samples:.1f} % of the steps end in a fall"
-    print(f"{args.env}: {args.batches} batches of {args.robots} robots, {share}")
+    print(f"{options.env}: {options.batches} batches of {options.robots} robots, {share}")
     print("policy steps per      second    processor second")
     print(
         f"bare physics        {bare[0]:8,.0f}            {bare[1]:8,.0f}  (x {pool.decimation} physics steps)"
@@ -128,4 +142,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command("benchmarks.env", Options, run, __doc__, sys.argv[1:]))

@@ -1,48 +1,64 @@
-"""Steps per second of `moolib.EnvPool`, next to a plain Python loop over the same environments in the same
-run.
+"""Steps per second of `moolib.EnvPool`, next to a plain Python loop over the same environments in one run.
 
-    python -m benchmarks.envpool --processes 2 --batch 64 [--env CartPole-v1]
+    python -m benchmarks.envpool [processes=2] [batch=64] [env=CartPole-v1]
 
-By default the environment is trivial (a counter), so that what is measured is the pool itself. "double" keeps
-two batches in flight, "single" one. The variants take turns, and medians are printed, so that other work on
-the machine hits all alike.
+processes  that step environments; default: 2
+batch      environments in a batch; default: 64
+env        a name of Gymnasium's, or trivial, a counter, which measures the pool itself; default: trivial
+batches    of a turn; default: 1000
+turns      of each variant; default: 7
+
+"double" keeps two batches in flight, "single" one. The variants take turns, and medians are printed, so that
+other work on the machine affects all equally.
 """
 
 from __future__ import annotations
 
-import argparse
 import functools
 import statistics
+import sys
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
 import moolib
+from agent.cli.arguments import command
+from envs.schema import Count
+
+
+@dataclass(frozen=True)
+class Options:
+    processes: Count = 2
+    batch: Count = 64
+    env: str = "trivial"
+    batches: Count = 1000
+    turns: Count = 7
 
 
 class Trivial:
-    """Does next to nothing; an episode has 100 steps."""
+    """A counter whose episodes have 100 steps."""
 
     def __init__(self) -> None:
         self.observation = np.zeros(4, np.float32)
         self.steps = 0
 
-    def reset(self) -> tuple[np.ndarray, dict]:
-        """Begin to count."""
+    def reset(self) -> tuple[np.ndarray, dict[str, Any]]:
+        """Set the counter to zero."""
         self.steps = 0
         return self.observation, {}
 
-    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict]:
-        """Count."""
+    def step(self, action: int) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
+        """Increase the counter."""
         self.steps += 1
         return self.observation, 1.0, self.steps >= 100, False, {}
 
 
 def make(name: str) -> Any:
-    """An environment of Gymnasium, or the trivial one."""
+    """Return an environment of Gymnasium, or the trivial one."""
     if name == "trivial":
         return Trivial()
     import gymnasium
@@ -51,7 +67,7 @@ def make(name: str) -> Any:
 
 
 def loop(create: Callable[[], Any], batch: int) -> Callable[[int], None]:
-    """Steps as many batches in this process, and gathers the same arrays."""
+    """Return a function that steps batches in this process and gathers the same arrays as the pool."""
     envs = [create() for _ in range(batch)]
     states = np.stack([env.reset()[0] for env in envs])
     rewards, dones = np.zeros(batch, np.float32), np.zeros(batch, bool)
@@ -68,7 +84,7 @@ def loop(create: Callable[[], Any], batch: int) -> Callable[[int], None]:
 
 
 def pooled(pool: moolib.EnvPool, action: torch.Tensor, in_flight: int) -> Callable[[int], None]:
-    """Steps batches of a pool, `in_flight` of them at a time."""
+    """Return a function that steps batches of a pool, `in_flight` of them at a time."""
 
     def run(batches: int) -> None:
         futures = [pool.step(i, action) for i in range(in_flight)]
@@ -81,17 +97,8 @@ def pooled(pool: moolib.EnvPool, action: torch.Tensor, in_flight: int) -> Callab
     return run
 
 
-def main() -> None:
-    """Print one line."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--processes", type=int, default=2)
-    parser.add_argument("--batch", type=int, default=64)
-    parser.add_argument("--env", default="trivial")
-    parser.add_argument("--batches", type=int, default=1000, help="batches of a turn")
-    parser.add_argument("--turns", type=int, default=7)
-    options = parser.parse_args()
+def run(options: Options) -> None:
+    """Measure and print one line."""
     create = functools.partial(make, options.env)
     action = torch.zeros(options.batch, dtype=torch.int64)
     with moolib.EnvPool(create, options.processes, options.batch, 2) as pool:
@@ -102,9 +109,9 @@ def main() -> None:
         }
         rates: dict[str, list[float]] = {name: [] for name in variants}
         for turn in range(options.turns + 1):
-            for name, run in variants.items():
+            for name, step in variants.items():
                 start = time.perf_counter()
-                run(options.batches)
+                step(options.batches)
                 if turn:  # the first one warms up
                     rates[name].append(options.batch * options.batches / (time.perf_counter() - start))
     medians = {name: statistics.median(values) for name, values in rates.items()}
@@ -113,4 +120,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(command("benchmarks.envpool", Options, run, __doc__, sys.argv[1:]))

@@ -1,16 +1,14 @@
-"""Latency of `moolib.Rpc`, plain and sealed with a key, next to bare echoes over a socket and over asyncio
-streams in the same run.
+"""Latency of `moolib.Rpc`, plain and sealed with a key, next to bare echoes over sockets and asyncio streams.
 
-    python -m benchmarks.rpc
+    python -m benchmarks.rpc [turns=9]
 
 Server and client are two processes on this machine. A small call carries one integer (8 bytes in the bare
-echoes), a large one 1 MB; both come back. The variants take turns, and medians are printed, so that other
-work on the machine hits all alike.
+echoes), a large one 1 MB; both come back. The variants take turns in the same run, and medians are printed,
+so that other work on the machine affects all equally.
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import contextlib
 import functools
@@ -19,19 +17,29 @@ import os
 import secrets
 import socket
 import statistics
+import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
 import numpy as np
 
 import moolib
+from agent.cli.arguments import command
+from envs.schema import Count
 
 SMALL, LARGE = 8, 1 << 20  # bytes
 IN_FLIGHT = 64  # calls
 HOST = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Options:
+    turns: Count = 9
 
 
 def serve(pipe: Connection, key_file: str) -> None:
@@ -51,7 +59,7 @@ def serve(pipe: Connection, key_file: str) -> None:
 
 
 def serve_sockets(listener: socket.socket) -> None:
-    """Echo messages of the size that the first 8 bytes tell, one connection after the other."""
+    """Echo messages, whose size the first 8 bytes of a connection tell, on one connection after the other."""
     while True:
         sock, _ = listener.accept()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -61,7 +69,7 @@ def serve_sockets(listener: socket.socket) -> None:
 
 
 async def serve_streams(ready: list[int]) -> None:
-    """The same with asyncio streams."""
+    """Do the same with asyncio streams."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         size = int.from_bytes(await reader.readexactly(8), "big")
@@ -76,7 +84,7 @@ async def serve_streams(ready: list[int]) -> None:
 
 
 def bare_echo(port: int, size: int) -> Callable[[], object]:
-    """A round trip to one of the bare servers."""
+    """Return a function that makes a round trip to one of the bare servers."""
     sock = socket.create_connection((HOST, port))
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     sock.sendall(size.to_bytes(8, "big"))
@@ -90,7 +98,7 @@ def bare_echo(port: int, size: int) -> Callable[[], object]:
 
 
 def median_latency(call: Callable[[], object], count: int) -> float:
-    """Seconds of the median call of `count`."""
+    """Return the median latency of `count` calls, s."""
     times = []
     for _ in range(count):
         start = time.perf_counter()
@@ -100,7 +108,7 @@ def median_latency(call: Callable[[], object], count: int) -> float:
 
 
 def throughput(rpc: moolib.Rpc, count: int) -> float:
-    """Small calls per second with `IN_FLIGHT` of them in flight."""
+    """Return the small calls per second with `IN_FLIGHT` of them in flight."""
     start = time.perf_counter()
     futures = [rpc.async_("server", "echo", 1) for _ in range(IN_FLIGHT)]
     for i in range(count):
@@ -111,13 +119,9 @@ def throughput(rpc: moolib.Rpc, count: int) -> float:
     return count / (time.perf_counter() - start)
 
 
-def main() -> None:
-    """Print a line for each size."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("--turns", type=int, default=9)
-    options = parser.parse_args()
+@contextmanager
+def clients() -> Iterator[tuple[moolib.Rpc, moolib.Rpc, int, int]]:
+    """Start the server; yield a plain and a sealed client, and the ports of the sockets and the streams."""
     context = mp.get_context("spawn")
     ours, theirs = context.Pipe()
     with tempfile.TemporaryDirectory() as folder:
@@ -130,27 +134,35 @@ def main() -> None:
         rpc, sealed = moolib.Rpc(), moolib.Rpc(key_file=key_file)
     for client, address in zip((rpc, sealed), addresses, strict=True):
         client.connect(address)
-    for name, size, count in (("small call", SMALL, 500), ("1 MB echo", LARGE, 50)):
-        value = 1 if size == SMALL else np.zeros(size, np.uint8)
-        variants: dict[str, Callable[[], object]] = {
-            "moolib.Rpc": functools.partial(rpc.sync, "server", "echo", value),
-            "sealed": functools.partial(sealed.sync, "server", "echo", value),
-            "socket": bare_echo(socket_port, size),
-            "asyncio streams": bare_echo(stream_port, size),
-        }
-        turns = [[median_latency(call, count) for call in variants.values()] for _ in range(options.turns)]
-        medians = [statistics.median(column) for column in zip(*turns, strict=True)]
-        figures = ", ".join(
-            f"{variant} {1e6 * m:.0f} us (x{medians[0] / m:.1f})"
-            for variant, m in zip(variants, medians, strict=True)
-        )
-        print(f"{name}, median: {figures}")
-        if size == LARGE:
-            continue
-        rates = [throughput(rpc, 5000) for _ in range(3)]
-        print(f"small calls, {IN_FLIGHT} in flight: {statistics.median(rates):.0f} calls/s")
+    yield rpc, sealed, socket_port, stream_port
     ours.close()
 
 
+def run(options: Options) -> None:
+    """Print a line for each size."""
+    with clients() as (rpc, sealed, socket_port, stream_port):
+        for name, size, count in (("small call", SMALL, 500), ("1 MB echo", LARGE, 50)):
+            value = 1 if size == SMALL else np.zeros(size, np.uint8)
+            variants: dict[str, Callable[[], object]] = {
+                "moolib.Rpc": functools.partial(rpc.sync, "server", "echo", value),
+                "sealed": functools.partial(sealed.sync, "server", "echo", value),
+                "socket": bare_echo(socket_port, size),
+                "asyncio streams": bare_echo(stream_port, size),
+            }
+            turns = [
+                [median_latency(call, count) for call in variants.values()] for _ in range(options.turns)
+            ]
+            medians = [statistics.median(column) for column in zip(*turns, strict=True)]
+            figures = ", ".join(
+                f"{variant} {1e6 * m:.0f} us (x{medians[0] / m:.1f})"
+                for variant, m in zip(variants, medians, strict=True)
+            )
+            print(f"{name}, median: {figures}")
+            if size == LARGE:
+                continue
+            rates = [throughput(rpc, 5000) for _ in range(3)]
+            print(f"small calls, {IN_FLIGHT} in flight: {statistics.median(rates):.0f} calls/s")
+
+
 if __name__ == "__main__":
-    main()
+    sys.exit(command("benchmarks.rpc", Options, run, __doc__, sys.argv[1:]))
