@@ -17,7 +17,7 @@ from agent.learner import Learner, TrainingError
 from agent.lessons import Lessons
 from agent.model import Memory, Policy
 from agent.rollout import Rollout
-from envs import EnvPool, StepResult
+from envs import RobotPool, StepResult
 
 NOT_FINITE = "the policy's actions are not finite"
 
@@ -37,7 +37,7 @@ class Actors:
     def __init__(
         self,
         config: Config,
-        pool: EnvPool,
+        pool: RobotPool,
         policy: Policy,
         sums: GroupSums,
         clock: Clock,
@@ -144,9 +144,9 @@ class Actors:
         add("yaw_rate_error", float(result.yaw_rate_error.sum()))
         if done.any():
             add("episodes", int(done.sum()))
-            add("falls", int((result.terminated & ~result.bad).sum()))
+            add("falls", int((result.terminated & ~result.diverged).sum()))
             add("timeouts", int(result.truncated.sum()))
-            add("blowups", int(result.bad.sum()))
+            add("blowups", int(result.diverged.sum()))
             add("episode_return", float(result.episode_return[done].sum()))
             add("episode_length", float(result.episode_length[done].sum()))
 

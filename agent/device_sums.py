@@ -23,7 +23,7 @@ class DeviceSums:
 
     def add(self, result: StepResult) -> None:
         """Adds one step of one actor batch."""
-        done, bad = result.terminated | result.truncated, result.bad
+        done, bad = result.terminated | result.truncated, result.diverged
         rows = (
             result.lin_vel_error, result.yaw_rate_error, done, result.terminated & ~bad, result.truncated,
             bad, result.episode_return * done, result.episode_length * done,

@@ -13,7 +13,7 @@ from agent.clock import Clock
 from agent.config import Config, ScenarioConfig
 from agent.learner import Learner, Update
 from agent.scenario import ParallelSimRunScenario, from_settings, units
-from envs import EnvPool
+from envs import RobotPool
 
 NAN = float("nan")
 
@@ -40,7 +40,7 @@ def ratio(numerator: float, denominator: float) -> float:
 class Journal:
     """Turns what happened since the last row into the next one."""
 
-    def __init__(self, config: Config, pool: EnvPool, learner: Learner, clock: Clock) -> None:
+    def __init__(self, config: Config, pool: RobotPool, learner: Learner, clock: Clock) -> None:
         self.config, self.pool, self.learner, self.clock = config, pool, learner, clock
         self.policy_rate = units.Quantity(pool.policy_rate, "Hz")
         self._start_interval()

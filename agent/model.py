@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from agent.config import ModelConfig
 from agent.symmetric import Lift, Project, Reflection
-from envs.go2.symmetry import Mirror
+from envs.go2.robot.symmetry import Mirror
 
 Memory = tuple[Tensor, ...]
 

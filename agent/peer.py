@@ -33,7 +33,7 @@ from agent.model import make_policy
 from agent.record import LogError, Logs, TsvLog, WandbLog
 from agent.rollout import Rollout
 from agent.status import Status
-from envs import EnvPool, device, make_pool
+from envs import RobotPool, machine, make_pool
 
 REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
@@ -89,7 +89,7 @@ class Peer:
             entropy.append(zlib.crc32(self.config.local_name.encode()))
         return np.random.SeedSequence(entropy).generate_state(4)
 
-    def _make_pool(self, seed: int) -> EnvPool:
+    def _make_pool(self, seed: int) -> RobotPool:
         config, physics_threads = self.config, threads.physics_threads(self.config)
         try:
             return make_pool(
@@ -265,6 +265,6 @@ class Peer:
 def check_device(key: str, name: str) -> None:
     """Raises ConfigError unless tensors can live on this device."""
     try:
-        device.check_device(name)
+        machine.check_device(name)
     except ValueError as error:
         raise ConfigError(f"{key}={name}: {error}") from None

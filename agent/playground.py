@@ -20,7 +20,7 @@ from agent import arguments
 from agent.config import ConfigError
 from agent.files import write_atomic
 from envs import EnvConfig
-from envs.go2.playground import mjcf
+from envs.go2.robot.playground import mjcf
 
 
 @dataclass(frozen=True)

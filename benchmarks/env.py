@@ -15,15 +15,15 @@ import time
 
 import numpy as np
 
-from envs import EnvConfig, EnvPool, make_pool
-from envs.go2 import model
-from envs.go2.simulation import Simulation
+from envs import EnvConfig, RobotPool, make_pool
+from envs.go2.mjbatch.simulation import Simulation
+from envs.go2.robot import constants, mjcf
 
 WARMUP = 50  # policy steps until falls and resets have mixed the robots' states
 Saved = list[dict[str, np.ndarray]]
 
 
-def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
+def run_pool(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
     """Steps all batches through ``actions`` [steps, batches, B, 12]; returns stamps [steps, batches, 3]."""
     batches = range(actions.shape[1])
     stamps = np.empty((*actions.shape[:2], 3))
@@ -36,7 +36,7 @@ def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
     return stamps
 
 
-def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
+def record(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
     """The physics states [steps, batches, B, nstate] that ``actions`` lead through, each before its step."""
     rows = []
     for step in actions:
@@ -59,7 +59,7 @@ def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarra
 def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simulation]:
     """Simulations with the same robots as the pool's, their own friction and masses included."""
     physics, control = config.physics, config.control
-    m = model.build(physics.variant, control.kp, control.kd, physics.timestep)
+    m = mjcf.build_model(physics.variant, control.kp, control.kd, physics.timestep)
     simulations = []
     for batch in saved:
         simulation = Simulation(m, len(batch["rows"]), threads)
@@ -95,7 +95,7 @@ def main() -> None:
     falls = pool.counters.falls
     rows = record(pool, actions)
     falls = pool.counters.falls - falls
-    targets = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+    targets = constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
     simulations = bare_simulations(config, saved, args.threads)
 
     samples = args.steps * args.batches * args.robots

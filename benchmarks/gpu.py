@@ -103,7 +103,7 @@ def memory(device: torch.device) -> float | None:
 
 def physics_and_env(robots: int, device: torch.device, seconds: float) -> Row:
     """Rates without learning."""
-    from envs.warp.batch import WarpBatch  # not before it is known to be installed
+    from envs.go2.warp.batch import WarpBatch  # not before it is known to be installed
 
     config = EnvConfig.preset("go2")
     batch = WarpBatch(config, robots, (0, 0), device)

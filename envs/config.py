@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 
 import yaml
 
+from envs.go2.robot.constants import BASE_MASS
 from envs.schema import Bounds, NonNegative, Positive, Probability, Range, error, parse
 
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "env"
@@ -162,6 +163,3 @@ class EnvConfig:
         if mass is not None and mass[0] <= -BASE_MASS:
             raise error("env.randomization.base_mass", list(mass), f"more than -{BASE_MASS} kg")
         return config
-
-
-BASE_MASS = 6.921  # kg, of the Go2's base

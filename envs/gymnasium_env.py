@@ -18,8 +18,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from envs.config import EnvConfig
-from envs.go2.batch import Go2Batch
-from envs.go2.model import JOINT_NAMES
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.constants import JOINT_NAMES
 from envs.results import StepResult
 
 
@@ -72,7 +72,7 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
         info = {
             "lin_vel_error": float(result.lin_vel_error[0]),
             "yaw_rate_error": float(result.yaw_rate_error[0]),
-            "bad": bool(result.bad[0]),
+            "bad": bool(result.diverged[0]),
         }
         return obs.copy(), float(result.reward[0]), terminated, truncated, info
 
@@ -138,9 +138,9 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             self._batch.rng = self.np_random
         elif seed is not None:
             self._make_robots()
-        rows = np.flatnonzero(np.ones(self.num_envs, bool) if mask is None else mask)
-        self._obs[rows] = self._batch.reset(rows)[rows]
-        self._ended[rows] = False
+        mask = np.ones(self.num_envs, bool) if mask is None else mask
+        self._obs[mask] = self._batch.reset(mask)[mask]
+        self._ended[mask] = False
         return self._obs.copy(), {}
 
     def _check_mask(self, mask: Any) -> None:
@@ -175,8 +175,7 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             self._ended = ended
             self._obs[:] = np.where(ended[:, None], result.final_obs, result.obs)
             if restart.any():
-                rows = np.flatnonzero(restart)
-                self._obs[rows] = self._batch.reset(rows)[rows]
+                self._obs[restart] = self._batch.reset(restart)[restart]
         return self._obs.copy(), reward, terminated, truncated, infos
 
     def _final_infos(self, result: StepResult, ended: np.ndarray) -> dict[str, Any]:
@@ -200,6 +199,6 @@ def _infos(result: StepResult, rows: np.ndarray) -> dict[str, Any]:
     values = {
         "lin_vel_error": np.where(rows, result.lin_vel_error.astype(np.float64), 0.0),
         "yaw_rate_error": np.where(rows, result.yaw_rate_error.astype(np.float64), 0.0),
-        "bad": rows & result.bad,
+        "bad": rows & result.diverged,
     }
     return values | {f"_{key}": rows.copy() for key in values}

@@ -1,9 +1,22 @@
-"""Where tensors can live, for those who name a device on the command line."""
+"""The machine: the cores that this process may use, and the devices where tensors can live."""
+
+import os
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use, at least 1."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def check_device(name: str) -> None:
-    """Raises ValueError, saying what is allowed, unless tensors can live on this device."""
-    import torch  # which the CPU's backend does not need
+    """Check that tensors can live on a device.
+
+    Raises:
+        ValueError: If they cannot; one line that says which devices are allowed.
+    """
+    import torch  # here, because the CPU backend works without it
 
     allowed = "must be cpu, or cuda:N of a GPU that torch can use"
     try:

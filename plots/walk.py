@@ -15,7 +15,7 @@ from agent.checkpoint import CheckpointError
 from agent.config import ConfigError
 from agent.rendering import Camera, RenderError
 from agent.troop import Troop
-from envs.go2 import visual
+from envs.go2.robot import visual
 from plots.table import PlotError
 
 ROBOTS = 8  # for each of the evaluation's commands: some seconds

@@ -12,7 +12,7 @@ import torch
 
 from agent.policy_losses import POLICY_LOSSES
 from agent.trained import load
-from envs.go2 import rewards
+from envs.go2.mdp import rewards
 from envs.go2.state import State
 from tests.agent.peers import TINY
 

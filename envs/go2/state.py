@@ -1,23 +1,24 @@
-"""What the terms read: one row per robot, float32, SI units.
+"""The state that the terms read: one row per robot, float32, SI units.
 
-Everything in the base frame is computed from the current ``qpos`` and ``qvel``, as anyone with these two can
-do. Sensor readings (feet, forces) and torques are MuJoCo's of the last physics step's start: after
-``mj_step`` derived quantities are one physics step older than positions, and so consistent among themselves.
-Only rewards and terminations read them, never observations.
+Everything in the base frame follows from the current ``qpos`` and ``qvel``. Sensor readings (feet, forces) and
+torques are MuJoCo's as of the start of the last physics step: after ``mj_step``, derived quantities are one
+physics step older than positions, and consistent with one another. Only rewards and terminations read them,
+never observations.
 """
 
 from dataclasses import dataclass, fields
+from typing import Any, Generic
 
 import numpy as np
 
-from envs.go2.arrays import Array, constant, namespace, zeros
-from envs.go2.model import DEFAULT_JOINTS, FOOT_RADIUS
+from envs.arrays import Array, constant, namespace, zeros
+from envs.go2.robot.constants import DEFAULT_JOINTS, FOOT_RADIUS
 
 CONTACT_FORCE = 1.0  # N of vertical force from which a foot counts as touching (unitree_rl_gym)
 
 
 @dataclass
-class State:
+class State(Generic[Array]):
     """Arrays over a batch of B robots, of NumPy or torch; legs are FL FR RL RR, joints hip thigh calf."""
 
     qpos: Array  # [B, 19] world position m, quaternion (w, x, y, z), joint angles rad
@@ -29,21 +30,23 @@ class State:
     action: Array  # [B, 12] the newest action as the policy gave it, clipped
     last_action: Array  # [B, 12] the action before
     command: Array  # [B, 3] vx m/s, vy m/s, yaw rate rad/s, base frame
-    heading: Array  # [B] rad, the heading the yaw rate steers to, if it does
-    clock: Array  # [B] cycles of the gait, in [0, 1)
+    heading: Array  # [B] rad, the heading towards which the yaw rate steers, if the task has headings
+    clock: Array  # [B] gait clock in cycles, in [0, 1)
     torque: Array  # [B, 12] N m
     foot_pos: Array  # [B, 4, 3] m, world frame
     foot_vel: Array  # [B, 4, 3] m/s, world frame
     foot_force: Array  # [B, 4, 3] N on the feet, world frame
-    link_force: Array  # [B, 9, 3] N on base, thighs, calves without feet; zeros if these touch nothing
-    contact: Array  # [B, 4] bool, the foot touches the floor
-    grounded: Array  # [B, 4] bool, it does now or did one policy step ago
-    touchdown: Array  # [B, 4] bool, first such step after a swing
+    link_force: (
+        Array  # [B, 9, 3] N on base, thighs, calves without feet; zeros if these cannot touch anything
+    )
+    contact: Array  # [B, 4] bool, the foot touches the floor now
+    grounded: Array  # [B, 4] bool, it touches now or did one policy step ago
+    touchdown: Array  # [B, 4] bool, first grounded step after a swing
     air_time: Array  # [B, 4] s, of the swing in progress or just ended
 
     @staticmethod
-    def zeros(n: int) -> "State":
-        """A state of ``n`` robots, all zero."""
+    def zeros(n: int) -> "State[np.ndarray]":
+        """Make a state of ``n`` robots, all zero, in NumPy arrays."""
         shapes: dict[str, tuple[int, ...]] = dict(
             qpos=(19,),
             qvel=(18,),
@@ -67,9 +70,9 @@ class State:
         flags = {name: np.zeros((n, 4), bool) for name in ("contact", "grounded", "touchdown")}
         return State(**numbers, **flags)
 
-    def rows(self, ids: np.ndarray) -> "State":
-        """A copy of some robots' rows."""
-        return State(**{f.name: getattr(self, f.name)[ids] for f in fields(self)})
+    def rows(self, index: Any) -> "State[Array]":
+        """Return the rows of some robots; a copy, if ``index`` is an array of their indices."""
+        return State(**{f.name: getattr(self, f.name)[index] for f in fields(self)})
 
     @property
     def base_ang_vel(self) -> Array:
@@ -98,37 +101,37 @@ class State:
         w, x, y, z = self.qpos[:, 3:7].T
         return namespace(x).arctan2(2 * (x * y + w * z), 1 - 2 * (y * y + z * z))
 
-    def set_motion(self, qpos: Array, qvel: Array, rows: Array | slice = slice(None)) -> None:
-        """Takes over positions and velocities of some robots and what follows from them.
+    def set_motion(self, qpos: Array, qvel: Array, rows: Any = slice(None)) -> None:
+        """Set positions and velocities of some robots, and all quantities derived from them.
 
         Args:
             qpos: Positions of these robots [n, 19].
             qvel: Velocities of these robots [n, 18].
-            rows: Which robots.
+            rows: Index of these robots.
         """
         self.qpos[rows] = qpos
         self.qvel[rows] = qvel
         self.derive(rows)
 
-    def derive(self, rows: Array | slice = slice(None)) -> None:
-        """Computes what follows from ``qpos`` and ``qvel``, for some robots."""
+    def derive(self, rows: Any = slice(None)) -> None:
+        """Compute the quantities derived from ``qpos`` and ``qvel``, for some robots."""
         quat = self.qpos[rows, 3:7]
         self.projected_gravity[rows] = gravity_in_base(quat)
         self.base_lin_vel[rows] = rotate_inverse(quat, self.qvel[rows, 0:3])
         self.joint_offset[rows] = self.qpos[rows, 7:19] - constant(DEFAULT_JOINTS, self.qpos)
 
     def set_sensors(self, sensordata: Array) -> None:
-        """Takes over MuJoCo's ``sensordata`` [B, 36 or 63] as laid out by the model."""
+        """Set feet and forces from MuJoCo's ``sensordata`` [B, 36 or 63], laid out as in ``envs.go2.robot.mjcf``."""
         n, negative = len(sensordata), namespace(sensordata).negative
         self.foot_pos[...] = sensordata[:, 0:12].reshape(n, 4, 3)
         self.foot_vel[...] = sensordata[:, 12:24].reshape(n, 4, 3)
         negative(sensordata[:, 24:36].reshape(n, 4, 3), out=self.foot_force)
         if sensordata.shape[1] > 36:
             negative(sensordata[:, 36:63].reshape(n, 9, 3), out=self.link_force)
-            self.link_force[:, 5:9] -= self.foot_force  # MuJoCo counts the foot to the calf's body
+            self.link_force[:, 5:9] -= self.foot_force  # in MuJoCo the foot belongs to the calf's body
 
     def update_contacts(self, dt: float) -> None:
-        """Advances the feet's contact record by one policy step of ``dt`` s, as unitree_rl_gym filters it."""
+        """Advance the contact records of the feet by one policy step of ``dt`` s, filtered as in unitree_rl_gym."""
         xp = namespace(self.air_time)
         self.air_time *= ~self.grounded
         contact = self.foot_force[:, :, 2] > CONTACT_FORCE
@@ -139,7 +142,7 @@ class State:
 
 
 def gravity_in_base(quat: Array) -> Array:
-    """Direction of gravity in the base frame, R^T (0, 0, -1).
+    """Return the direction of gravity in the base frame, R^T (0, 0, -1).
 
     Args:
         quat: Unit quaternions (w, x, y, z) of the base in the world [B, 4].
@@ -156,7 +159,7 @@ def gravity_in_base(quat: Array) -> Array:
 
 
 def rotate_inverse(quat: Array, vector: Array) -> Array:
-    """Vectors of the world seen in the base frame, R^T v = v - w t + u x t with t = 2 u x v.
+    """Rotate vectors of the world into the base frame: R^T v = v - w t + u x t with t = 2 u x v.
 
     Args:
         quat: Unit quaternions (w, u) of the base in the world [B, 4].

@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from envs.config import EnvConfig
-from envs.device import check_device
-from envs.lab import arithmetic, autoreset, card, contacts, disturbance, equality, figure, throughput
+from envs.lab import arithmetic, autoreset, contacts, disturbance, equality, figure, gpu, throughput
 from envs.lab.common import Lab
+from envs.machine import check_device
 
 SECTIONS: dict[str, tuple[str, Any]] = {
     "A": ("Contact basics: 2 s of standing", contacts),
@@ -35,7 +35,7 @@ SECTIONS: dict[str, tuple[str, Any]] = {
     "D": ("Disturbance: 512 robots x 25 steps", disturbance),
     "E": ("Arithmetic of the published run", arithmetic),
     "F": ("Auto-reset", autoreset),
-    "G": ("Graphics card", card),
+    "G": ("GPU", gpu),
 }
 
 
@@ -53,7 +53,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="few robots, no speeds: a smoke test")
     parser.add_argument("--sections", default=",".join(SECTIONS), help="letters, such as A,B (default: all)")
     parser.add_argument("--task", default="go2", help="preset in conf/env (default: go2)")
-    parser.add_argument("--device", help="of section G: cpu or cuda:N (default: the first card, if any)")
+    parser.add_argument("--device", help="of section G: cpu or cuda:N (default: the first if any)")
     parser.add_argument("--json", metavar="FILE", help="write the results; - prints them instead of the text")
     parser.add_argument("--png", metavar="FILE", help="draw section C")
     options = parser.parse_args(arguments)
@@ -68,7 +68,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
             check_device(options.device)
         except ValueError as error:
             parser.error(f"--device {options.device}: {error}")
-        if not card.is_installed():
+        if not gpu.is_installed():
             parser.error(f"--device {options.device}: needs MuJoCo Warp: pip install 'herd[gpu]'")
     for path in (options.json, options.png):
         if path and path != "-" and not Path(path).absolute().parent.is_dir():
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str]) -> int:
     results: dict[str, Any] = {"machine": machine(), "task": options.task.name, "quick": options.quick}
     console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items()))
     with Console(stderr=True).status("") as status:
-        device = options.device or card.default_device()
+        device = options.device or gpu.default_device()
         lab = Lab(options.task, options.quick, progress=status.update, device=device)
         for letter in sorted(options.sections):
             title, section = SECTIONS[letter]

@@ -11,8 +11,8 @@ import numpy as np
 from rich.console import Console
 
 from envs.config import TerminationConfig
-from envs.go2.batch import Go2Batch
-from envs.go2.model import KEYFRAME_HEIGHT
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.constants import KEYFRAME_HEIGHT
 from envs.lab.common import Lab, simulations
 
 ROBOTS, STEPS, LENGTH = 16, 300, 150  # robots, policy steps, policy steps until the time-out

@@ -9,9 +9,9 @@ import mujoco
 import numpy as np
 
 from envs.config import EnvConfig, PhysicsConfig
-from envs.go2 import model
-from envs.go2.batch import Go2Batch
-from envs.go2.physics import PHYSICS
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot import constants, mjcf
+from envs.go2.robot.physics import PHYSICS
 
 ROBOTS, STEPS = 512, 25  # robots and policy steps whose states are collected
 TRAINING_TARGETS = 0.5  # rad, standard deviation of random joint targets under which robots fall
@@ -85,7 +85,7 @@ def collect(config: EnvConfig, spread: float, warmup: int, robots: int = ROBOTS,
 
 def joint_targets(config: EnvConfig, actions: np.ndarray) -> np.ndarray:
     """Joint targets [..., 12] of actions [..., 12] float32, rad, exactly as the environment computes them."""
-    return model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+    return constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
 
 
 def endless(config: EnvConfig) -> EnvConfig:
@@ -122,7 +122,7 @@ def simulations(config: EnvConfig) -> dict[str, EnvConfig]:
 def build(config: EnvConfig) -> mujoco.MjModel:
     """The model of a task's robot."""
     physics, control = config.physics, config.control
-    return model.build(physics.variant, control.kp, control.kd, physics.timestep)
+    return mjcf.build_model(physics.variant, control.kp, control.kd, physics.timestep)
 
 
 def keyframe(m: mujoco.MjModel) -> mujoco.MjData:

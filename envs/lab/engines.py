@@ -12,7 +12,7 @@ from mjbatch import Batch
 from mujoco import rollout
 
 from envs.config import EnvConfig
-from envs.go2.batch import Go2Batch
+from envs.go2.mjbatch.batch import Go2Batch
 from envs.lab.common import Work, build, columns
 
 

@@ -32,7 +32,7 @@ class Card:
     def __init__(self, config: EnvConfig, robots: int, device: str):
         import torch
 
-        from envs.warp.batch import WarpBatch
+        from envs.go2.warp.batch import WarpBatch
 
         self._torch = torch
         self.batch = WarpBatch(config, robots, (0, 0), torch.empty(0, device=device).device)

@@ -10,8 +10,8 @@ from agent.config import from_omegaconf
 from agent.learner import Progress
 from agent.model import Policy, make_policy
 from agent.trained import Trained
-from envs.go2.observations import Observer
-from envs.go2.symmetry import mirror
+from envs.go2.mdp.observations import Observer
+from envs.go2.robot.symmetry import mirror
 from tests.agent.test_config import compose
 
 

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from envs import make_pool
-from envs.go2 import commands, model, rewards, simulation, terminations
-from envs.go2.batch import Go2Batch
-from envs.go2.observations import TERMS
+from envs.go2.mdp import commands, resets, rewards, terminations
+from envs.go2.mdp.observations import TERMS
+from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.state import State
 from tests.envs.helpers import task
 
@@ -92,8 +92,8 @@ def test_what_follows_from_motion_and_contacts(states):
         steered = commands.steer(host.heading, host.yaw, config)
         np.testing.assert_allclose(commands.steer(twin.heading, twin.yaw, config), steered, atol=1e-5)
         joints = host.qpos[:, 7:]
-        height = model.standing_height(torch.tensor(joints))
-        np.testing.assert_allclose(height, model.standing_height(joints), rtol=1e-5)
+        height = resets.standing_height(torch.tensor(joints))
+        np.testing.assert_allclose(height, resets.standing_height(joints), rtol=1e-5)
 
 
 def test_impossible_numbers():
@@ -107,7 +107,7 @@ def test_impossible_numbers():
 
 def test_without_the_extra_one_line_says_what_to_do(monkeypatch):
     config = dataclasses.replace(task("go2"), backend="warp")
-    for name in [name for name in sys.modules if name.startswith("envs.warp")]:
+    for name in [name for name in sys.modules if name.startswith("envs.go2.warp")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "mujoco_warp", None)
     monkeypatch.setitem(sys.modules, "warp", None)

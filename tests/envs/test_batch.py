@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from envs.go2 import model
-from envs.go2.batch import Go2Batch
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot import constants
 from tests.envs.helpers import task
 
 PRESETS = ("go2", "go2_unitree")
@@ -106,7 +106,7 @@ def test_final_and_first_observations_are_of_their_states(name):
             ("base_lin_vel", inverse.apply(rows[:, 20:23])),
             ("base_ang_vel", rows[:, 23:26]),
             ("projected_gravity", inverse.apply([0, 0, -1])),
-            ("joint_pos", rows[:, 8:20] - model.DEFAULT_JOINT_POS),
+            ("joint_pos", rows[:, 8:20] - constants.DEFAULT_JOINT_POS),
             ("joint_vel", rows[:, 26:38]),
         ):
             at, scale = terms[term]

@@ -5,15 +5,15 @@ import numpy as np
 import pytest
 from mujoco import rollout
 
-from envs.go2 import model
-from envs.go2.batch import Go2Batch
-from envs.go2.simulation import Simulation
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.mjbatch.simulation import Simulation
+from envs.go2.robot import constants, mjcf
 from envs.vecenv import VecEnv
 from tests.envs.helpers import task
 
 
 def start(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
-    joints = model.DEFAULT_JOINT_POS + rng.uniform(-0.1, 0.1, (n, 12))
+    joints = constants.DEFAULT_JOINT_POS + rng.uniform(-0.1, 0.1, (n, 12))
     base = np.tile([0, 0, 0.3, 1, 0, 0, 0], (n, 1))
     return np.concatenate([base, joints], axis=1), rng.uniform(-0.5, 0.5, (n, 18))
 
@@ -22,10 +22,10 @@ def start(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
 def test_batch_is_lone_simulations_and_rollout(physics):
     """500 physics steps with random targets; the greatest difference is exactly 0."""
     n, steps, decimation = 4, 125, 4
-    m = model.build(physics)
+    m = mjcf.build_model(physics)
     rng = np.random.default_rng(0)
     qpos, qvel = start(rng, n)
-    targets = model.DEFAULT_JOINT_POS + 0.3 * rng.normal(size=(steps, n, 12))
+    targets = constants.DEFAULT_JOINT_POS + 0.3 * rng.normal(size=(steps, n, 12))
 
     simulation = Simulation(m, n, num_threads=2)
     simulation.place(np.arange(n), qpos, qvel)
@@ -69,7 +69,7 @@ def test_the_fast_environment_is_the_reference(name):
     for _ in range(100):
         actions = rng.normal(0, 0.3, (6, 12)).astype(np.float32)
         result = env.step(actions)
-        targets = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+        targets = constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
         obs, _, _ = reference.step(targets)
         if (result.terminated | result.truncated).any():
             break

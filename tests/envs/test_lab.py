@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from envs import EnvConfig
-from envs.go2 import model
+from envs.go2.robot import constants, mjcf
 from envs.lab import arithmetic, card, common, figure, throughput
 from envs.lab.__main__ import main
 from envs.lab.common import Lab, Work
@@ -28,7 +28,7 @@ def quick() -> dict:
 
 def test_contacts_carry_the_weight(quick):
     for row in quick["A"]:
-        assert set(row["normal_forces"]) == set(model.LEGS)
+        assert set(row["normal_forces"]) == set(constants.LEGS)
         assert row["total_force"] == pytest.approx(row["weight"], rel=0.01)
         assert row["weight"] == pytest.approx(15.206 * 9.81, rel=1e-3)
     assert quick["A"][0]["height"] == pytest.approx(0.262, abs=0.006)
@@ -61,7 +61,7 @@ def test_kicked_robots_are_reset_in_the_same_step(quick):
     assert (counters["policy_steps"], counters["physics_steps"]) == (4800, 19_200)
     assert counters["simulated_seconds"] == pytest.approx(38.4)
     assert counters["falls"] > 5 and counters["timeouts"] > 5
-    assert result["lowest_restart"] == result["highest_restart"] == np.float32(model.KEYFRAME_HEIGHT)
+    assert result["lowest_restart"] == result["highest_restart"] == np.float32(constants.KEYFRAME_HEIGHT)
 
 
 def test_the_smoke_test_prints_no_speeds(capsys):
@@ -164,7 +164,7 @@ def test_samples_keep_state_and_target_together():
 
 
 def test_columns_find_the_numbers_in_a_state():
-    m = model.build("fast")
+    m = mjcf.build_model("fast")
     data = common.keyframe(m)
     data.qacc_warmstart[:] = np.arange(18)
     values = common.state(m, data)

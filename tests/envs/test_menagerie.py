@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 import pytest
 
-from envs.go2 import menagerie, model, visual
+from envs.go2.robot import menagerie, mjcf, visual
 
 TETRAHEDRON = "v 0 0 0\nv 0.1 0 0\nv 0 0.1 0\nv 0 0 0.1\nf 1 3 2\nf 1 2 4\nf 1 4 3\nf 2 3 4\n"
 XML = """
@@ -45,7 +45,7 @@ def test_every_robot_wears_the_meshes_and_its_physics_stays(root):
     ]  # fmt: skip
     assert stage.nmesh == 2  # shared by the robots
     assert set(stage.geom_contype[worn]) == {0} and set(stage.geom_group[worn]) == {visual.GROUP}
-    np.testing.assert_allclose(stage.body_mass.sum(), 2 * model.build("fast").body_mass.sum())
+    np.testing.assert_allclose(stage.body_mass.sum(), 2 * mjcf.build_model("fast").body_mass.sum())
     assert stage.nq == 2 * 19
 
 

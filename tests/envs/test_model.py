@@ -4,26 +4,27 @@ import mujoco
 import numpy as np
 import pytest
 
-from envs.go2 import model
-from envs.go2.physics import PHYSICS, torque_limits
+from envs.go2.mdp import resets
+from envs.go2.robot import constants, mjcf
+from envs.go2.robot.physics import PHYSICS, torque_limits
 from envs.go2.state import State
 from tests.envs.helpers import net_forces
 
 
 @pytest.mark.parametrize("physics", PHYSICS)
 def test_sizes_and_mass(physics):
-    m = model.build(physics)
+    m = mjcf.build_model(physics)
     assert (m.nq, m.nv, m.nu) == (19, 18, 12)
     assert m.body_mass.sum() == pytest.approx(15.206, abs=5e-4)
-    assert [m.joint(i).name for i in range(1, 13)] == list(model.JOINT_NAMES)
+    assert [m.joint(i).name for i in range(1, 13)] == list(constants.JOINT_NAMES)
     assert m.opt.timestep == PHYSICS[physics].timestep
-    np.testing.assert_array_equal(m.jnt_range[1:], model.JOINT_RANGE)
+    np.testing.assert_array_equal(m.jnt_range[1:], constants.JOINT_RANGE)
     np.testing.assert_array_equal(m.actuator_forcerange[:, 1], torque_limits(physics))
 
 
 def test_legs_mirror_each_other():
     """Left and right centres of mass, and inertias seen in the world, are mirror images."""
-    m = model.build("menagerie")
+    m = mjcf.build_model("menagerie")
     d = mujoco.MjData(m)
     mujoco.mj_forward(m, d)
     mirror = np.array([1, -1, 1])
@@ -39,7 +40,7 @@ def test_legs_mirror_each_other():
 
 
 def test_standing_for_two_seconds():
-    m = model.build("menagerie")
+    m = mjcf.build_model("menagerie")
     d = mujoco.MjData(m)
     mujoco.mj_resetDataKeyframe(m, d, 0)
     mujoco.mj_step(m, d, nstep=1000)
@@ -56,7 +57,7 @@ def test_standing_for_two_seconds():
 
 
 def test_pd_lives_in_the_actuators():
-    m = model.build("fast", kp=35.0, kd=0.5)
+    m = mjcf.build_model("fast", kp=35.0, kd=0.5)
     d = mujoco.MjData(m)
     rng = np.random.default_rng(0)
     d.qpos[7:], d.qvel[6:], d.ctrl[:] = rng.normal(size=12), rng.normal(size=12), rng.normal(size=12)
@@ -69,20 +70,20 @@ def test_pd_lives_in_the_actuators():
 
 
 def test_standing_height_touches_the_floor():
-    m = model.build("menagerie")
+    m = mjcf.build_model("menagerie")
     d = mujoco.MjData(m)
-    joints = model.DEFAULT_JOINT_POS + np.random.default_rng(0).normal(0, 0.3, (50, 12))
-    for angles, height in zip(joints, model.standing_height(joints), strict=True):
+    joints = constants.DEFAULT_JOINT_POS + np.random.default_rng(0).normal(0, 0.3, (50, 12))
+    for angles, height in zip(joints, resets.standing_height(joints), strict=True):
         d.qpos[:] = [0, 0, height, 1, 0, 0, 0, *angles]
         mujoco.mj_kinematics(m, d)
-        lowest = min(d.geom(f"{leg}_foot").xpos[2] for leg in model.LEGS) - model.FOOT_RADIUS
+        lowest = min(d.geom(f"{leg}_foot").xpos[2] for leg in constants.LEGS) - constants.FOOT_RADIUS
         assert abs(lowest) < 1e-12
 
 
 @pytest.mark.parametrize("physics", ["unitree", "menagerie"])
 def test_sensors_are_the_sums_of_the_raw_contacts(physics):
     """A robot dropped on its side: feet, thighs, calves and base touch the floor at some time."""
-    m = model.build(physics)
+    m = mjcf.build_model(physics)
     d = mujoco.MjData(m)
     state = State.zeros(1)
     touched = np.zeros(13, bool)

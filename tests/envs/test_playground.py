@@ -6,9 +6,9 @@ import pytest
 
 from agent.playground import main
 from envs import EnvConfig
-from envs.go2 import model
-from envs.go2.batch import Go2Batch
-from envs.go2.playground import from_playground, mjcf, to_playground
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot import constants, mjcf
+from envs.go2.robot.playground import from_playground, mjcf, to_playground
 from tests.envs.helpers import preset, task
 
 FEET = ("FR", "FL", "RR", "RL")  # Playground's order
@@ -29,16 +29,16 @@ def test_the_exported_robot_is_ours(name):
         for wanted in names:
             getattr(theirs, kind)(wanted)  # a KeyError names what is missing
     physics, control = config.physics, config.control
-    ours = model.build(physics.variant, control.kp, control.kd, physics.timestep)
+    ours = mjcf.build_model(physics.variant, control.kp, control.kd, physics.timestep)
     ours.opt.solver = theirs.opt.solver
-    np.testing.assert_allclose(theirs.key("home").qpos[7:], model.DEFAULT_JOINT_POS, atol=1e-6)
+    np.testing.assert_allclose(theirs.key("home").qpos[7:], constants.DEFAULT_JOINT_POS, atol=1e-6)
     pair = [(m, mujoco.MjData(m)) for m in (ours, theirs)]
     rng, touched = np.random.default_rng(0), 0
     for m, d in pair:
         mujoco.mj_resetDataKeyframe(m, d, 0)
         d.qpos[2] = 0.36
     for _ in range(60):
-        target = model.DEFAULT_JOINT_POS + 0.2 * rng.normal(size=12)
+        target = constants.DEFAULT_JOINT_POS + 0.2 * rng.normal(size=12)
         for m, d in pair:
             d.ctrl[:] = target
             mujoco.mj_step(m, d)

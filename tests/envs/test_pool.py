@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from envs import make_pool
-from envs.go2.batch import Go2Batch
-from envs.go2.rewards import Rewarder
-from envs.go2.simulation import Simulation
+from envs.go2.mdp.rewards import Rewarder
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.mjbatch.simulation import Simulation
 from tests.envs.helpers import task
 
 TIMEOUT = 30.0  # s, bounds a hang

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from envs.go2 import model
-from envs.go2.batch import Go2Batch
-from envs.go2.simulation import Simulation
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.mjbatch.simulation import Simulation
+from envs.go2.robot import constants, mjcf
 from tests.envs.helpers import RANDOMISED, randomised, task
 
 
@@ -40,9 +40,9 @@ def test_delay_holds_the_old_targets():
 
 def test_delay_counts_physics_steps():
     """A delay of one and of three of four physics steps."""
-    m, ids = model.build("fast"), np.arange(2)
-    qpos = np.tile(np.concatenate([[0, 0, 0.3, 1, 0, 0, 0], model.DEFAULT_JOINT_POS]), (2, 1))
-    old, new = np.tile(model.DEFAULT_JOINT_POS, (2, 1)), np.tile(model.DEFAULT_JOINT_POS + 0.2, (2, 1))
+    m, ids = mjcf.build_model("fast"), np.arange(2)
+    qpos = np.tile(np.concatenate([[0, 0, 0.3, 1, 0, 0, 0], constants.DEFAULT_JOINT_POS]), (2, 1))
+    old, new = np.tile(constants.DEFAULT_JOINT_POS, (2, 1)), np.tile(constants.DEFAULT_JOINT_POS + 0.2, (2, 1))
     late, prompt = Simulation(m, 2, num_threads=1), Simulation(m, 2, num_threads=1)
     for simulation in (late, prompt):
         simulation.place(ids, qpos, np.zeros((2, 18)))

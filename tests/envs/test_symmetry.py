@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from envs import EnvConfig, make_pool
-from envs.go2.symmetry import mirror
+from envs.go2.robot.symmetry import mirror
 
 CONF = Path(__file__).resolve().parents[2] / "conf" / "env"
 

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from envs.go2 import commands, observations, rewards, terminations
-from envs.go2.batch import Go2Batch
-from envs.go2.model import JOINT_RANGE
+from envs.go2.mdp import commands, observations, rewards, terminations
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.constants import JOINT_RANGE
 from envs.go2.state import State, gravity_in_base, rotate_inverse
 from tests.envs.helpers import net_forces, preset, task
 

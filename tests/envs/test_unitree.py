@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
-from envs.go2.batch import Go2Batch
+from envs.go2.mjbatch.batch import Go2Batch
 from tests.envs.helpers import net_forces, preset, task
 
 N, STEPS, DT = 8, 120, 0.02

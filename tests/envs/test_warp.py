@@ -10,13 +10,14 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from envs import EnvConfig, make_pool
-from envs.go2 import model
+from envs.go2.mdp import resets
+from envs.go2.robot import constants
 from tests.envs.helpers import RANDOMISED, randomised, task
 
 pytest.importorskip("mujoco_warp", reason="MuJoCo Warp is not installed: pip install 'herd[gpu]'")
 
-from envs.warp.batch import WarpBatch
-from envs.warp.simulation import adapt
+from envs.go2.warp.batch import WarpBatch
+from envs.go2.warp.simulation import adapt
 
 N = 8
 RANDOM = RANDOMISED | dict(randomization__action_delay=[0.0, 0.01])
@@ -66,12 +67,12 @@ def test_randomised_physics_is_mujocos(various):
         mujoco.mj_resetDataKeyframe(m, d, 0)
         d.qpos[:], d.qvel[:] = saved["state.qpos"][i], saved["state.qvel"][i]
         lone.append((m, d))
-    generator, before = torch.Generator().manual_seed(0), np.tile(model.DEFAULT_JOINT_POS, (N, 1))
+    generator, before = torch.Generator().manual_seed(0), np.tile(constants.DEFAULT_JOINT_POS, (N, 1))
     pushed = 0.0
     for _ in range(20):
         actions = 0.5 * torch.randn(N, 12, generator=generator)
         assert not (batch.step(actions).terminated | batch.result.truncated).any()
-        target = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.numpy().astype(float)
+        target = constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.numpy().astype(float)
         for i, (m, d) in enumerate(lone):
             for substep in range(config.physics.decimation):
                 d.ctrl[:] = before[i] if substep < saved["record_delay"][i] else target[i]
@@ -146,7 +147,7 @@ def test_resets_timeouts_and_accounting():
         np.testing.assert_array_equal(r["obs"][~ended, at["last_action"]], actions[~ended])
         assert (r["obs"][ended, at["projected_gravity"]] == [0, 0, -1]).all()
         np.testing.assert_array_equal(after["state.qvel"][ended], 0.0)
-        feet = model.standing_height(after["state.qpos"][ended, 7:])
+        feet = resets.standing_height(after["state.qpos"][ended, 7:])
         np.testing.assert_allclose(after["state.qpos"][ended, 2], feet, atol=1e-6)
         np.testing.assert_array_equal(r["obs"][:, at["command"]], after["state.command"])
         kept = (before["record_wait"] > 1) & ~ended

@@ -1,13 +1,13 @@
-"""Velocity commands: how they are drawn, when the next one comes, and how a heading steers the yaw rate."""
+"""Velocity commands: drawing them, the time until the next one, and steering towards a heading."""
 
 import math
 
+from envs.arrays import Array, Random, constant, namespace
 from envs.config import CommandConfig
-from envs.go2.arrays import Array, Random, constant, namespace
 
 
-def draw(rng: Random, n: int, config: CommandConfig) -> tuple[Array, Array]:
-    """Draws ``n`` commands.
+def draw(rng: Random[Array], n: int, config: CommandConfig) -> tuple[Array, Array]:
+    """Draw ``n`` commands.
 
     Returns:
         Commands [n, 3] float32 (vx m/s, vy m/s, yaw rate rad/s) and headings [n] float32, rad.
@@ -22,8 +22,12 @@ def draw(rng: Random, n: int, config: CommandConfig) -> tuple[Array, Array]:
     return xp.asarray(commands, dtype=xp.float32), xp.asarray(headings, dtype=xp.float32)
 
 
-def draw_wait(rng: Random, n: int, config: CommandConfig, dt: float) -> Array | int:
-    """Policy steps of ``dt`` s until the next command [n] int32, at least 1; one number if all wait alike."""
+def draw_wait(rng: Random[Array], n: int, config: CommandConfig, dt: float) -> Array | int:
+    """Draw the policy steps of ``dt`` s until the next command.
+
+    Returns:
+        Steps [n] int32, at least 1; a single number if all robots wait equally long.
+    """
     if config.resample == "periodic":
         return max(round(config.resample_time / dt), 1)
     waits = (rng.exponential(config.resample_time, n) / dt).round().clip(1)
@@ -32,6 +36,6 @@ def draw_wait(rng: Random, n: int, config: CommandConfig, dt: float) -> Array | 
 
 
 def steer(heading: Array, yaw: Array, config: CommandConfig) -> Array:
-    """Yaw rate towards a heading [B], rad/s: clip(gain * wrapped error, yaw-rate range)."""
+    """Return the yaw rate towards a heading [B], rad/s: clip(gain * wrapped error, yaw-rate range)."""
     error = (heading - yaw + math.pi) % (2 * math.pi) - math.pi
     return (config.heading_gain * error).clip(*config.yaw_rate)

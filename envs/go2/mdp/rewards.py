@@ -1,19 +1,20 @@
 """Reward terms: pure functions of the state, each [B], unweighted.
 
 The terms of unitree_rl_gym keep their names and formulas (``legged_robot.py``, BSD-3-Clause); ``gait``,
-``pose`` and ``touchdown_speed`` are ours and make a trot emerge quickly.
+``pose`` and ``touchdown_speed`` are ours, and with them a trot emerges quickly.
 """
 
 import math
 from collections.abc import Callable
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
+from envs.arrays import Array, Numbers, constant, namespace, zeros
 from envs.config import EnvConfig, RewardConfig
-from envs.go2.arrays import Array, Numbers, constant, namespace, zeros
-from envs.go2.model import JOINT_RANGE
-from envs.go2.observations import walking
+from envs.go2.mdp.observations import walking
+from envs.go2.robot.constants import JOINT_RANGE
 from envs.go2.state import State
 
 COLLISION_FORCE = 0.1  # N on a thigh or calf from which it counts as colliding (unitree_rl_gym)
@@ -23,75 +24,75 @@ SWING_SPREAD = 0.035  # m, error of the swing height that costs a factor e
 STANCE_SLIP = 0.05  # (m/s)^2, squared slip of a standing foot that costs a factor e
 POSE_WEIGHTS = (1.0, 1.0, 0.1) * 4  # 1/rad^2 for hips, thighs, calves
 
-Term = Callable[[State, RewardConfig], Array]
+Term = Callable[[State[Any], RewardConfig], Any]
 
 
-def tracking_lin_vel(state: State, config: RewardConfig) -> Array:
-    """exp(-|v_xy - command_xy|^2 / sigma)."""
+def tracking_lin_vel(state: State[Array], config: RewardConfig) -> Array:
+    """Return exp(-|v_xy - command_xy|^2 / sigma)."""
     error = state.command[:, :2] - state.base_lin_vel[:, :2]
     return namespace(error).exp(_sum_squares(error) / -config.tracking_sigma)
 
 
-def tracking_ang_vel(state: State, config: RewardConfig) -> Array:
-    """exp(-(w_z - command yaw rate)^2 / sigma)."""
+def tracking_ang_vel(state: State[Array], config: RewardConfig) -> Array:
+    """Return exp(-(w_z - command yaw rate)^2 / sigma)."""
     error = state.command[:, 2] - state.base_ang_vel[:, 2]
     return namespace(error).exp(error * error / -config.tracking_sigma)
 
 
-def lin_vel_z(state: State, config: RewardConfig) -> Array:
-    """Squared vertical velocity in the base frame, (m/s)^2."""
+def lin_vel_z(state: State[Array], config: RewardConfig) -> Array:
+    """Return the squared vertical velocity in the base frame, (m/s)^2."""
     return state.base_lin_vel[:, 2] ** 2
 
 
-def ang_vel_xy(state: State, config: RewardConfig) -> Array:
-    """Squared roll and pitch rates, (rad/s)^2."""
+def ang_vel_xy(state: State[Array], config: RewardConfig) -> Array:
+    """Return the squared roll and pitch rates, (rad/s)^2."""
     return _sum_squares(state.base_ang_vel[:, :2])
 
 
-def orientation(state: State, config: RewardConfig) -> Array:
-    """Squared horizontal part of the gravity direction; 0 when level."""
+def orientation(state: State[Array], config: RewardConfig) -> Array:
+    """Return the squared horizontal part of the gravity direction; 0 when level."""
     return _sum_squares(state.projected_gravity[:, :2])
 
 
-def torques(state: State, config: RewardConfig) -> Array:
-    """Sum of squared joint torques, (N m)^2."""
+def torques(state: State[Array], config: RewardConfig) -> Array:
+    """Return the sum of squared joint torques, (N m)^2."""
     return _sum_squares(state.torque)
 
 
-def dof_acc(state: State, config: RewardConfig) -> Array:
-    """Sum of squared changes of joint speed over a policy step, (rad/s)^2; the caller divides by dt^2."""
+def dof_acc(state: State[Array], config: RewardConfig) -> Array:
+    """Return the sum of squared changes of joint speed over a policy step, (rad/s)^2; ``Rewarder`` divides by dt^2."""
     return _sum_squares(state.last_joint_vel - state.joint_vel)
 
 
-def action_rate(state: State, config: RewardConfig) -> Array:
-    """Sum of squared changes of the action."""
+def action_rate(state: State[Array], config: RewardConfig) -> Array:
+    """Return the sum of squared changes of the action."""
     return _sum_squares(state.last_action - state.action)
 
 
-def dof_pos_limits(state: State, config: RewardConfig) -> Array:
-    """Sum of the joint angles' excess over the soft limits, rad."""
+def dof_pos_limits(state: State[Array], config: RewardConfig) -> Array:
+    """Return the sum of the joint angles' excess over the soft limits, rad."""
     angles = state.qpos[:, 7:19]
     low, high = (constant(limit, angles) for limit in soft_limits(config.soft_limit))
     return namespace(angles).einsum("bi->b", abs(angles - angles.clip(low, high)))
 
 
-def feet_air_time(state: State, config: RewardConfig) -> Array:
-    """Sum over touchdowns of swing time minus the wanted one, s; 0 for xy commands up to 0.1 m/s."""
+def feet_air_time(state: State[Array], config: RewardConfig) -> Array:
+    """Return the sum over touchdowns of swing time minus the desired one, s; 0 for xy commands up to 0.1 m/s."""
     excess = (state.air_time - config.air_time) * state.touchdown
-    return excess.sum(axis=1) * (_sum_squares(state.command[:, :2]) > 0.1**2)
+    return excess.sum(1) * (_sum_squares(state.command[:, :2]) > 0.1**2)
 
 
-def collision(state: State, config: RewardConfig) -> Array:
-    """Number of thighs and calves that touch something."""
+def collision(state: State[Array], config: RewardConfig) -> Array:
+    """Return the number of thighs and calves that touch something."""
     xp, force = namespace(state.link_force), state.link_force[:, 1:9]
-    return (xp.einsum("bli,bli->bl", force, force) > COLLISION_FORCE**2).sum(axis=1, dtype=xp.float32)
+    return (xp.einsum("bli,bli->bl", force, force) > COLLISION_FORCE**2).sum(1, dtype=xp.float32)
 
 
-def gait(state: State, config: RewardConfig) -> Array:
-    """How well the feet follow the trot's clock, 0 to 1, mean over the feet.
+def gait(state: State[Array], config: RewardConfig) -> Array:
+    """Return how well the feet follow the trot's clock: 0 to 1, the mean over the feet.
 
     A leg's phase is phi = +-sin(2 pi clock), its share of swing b = clip(1/2 + phi, 0, 1), 0 when standing.
-    Swinging feet should be unloaded and as high as the clock says, the others touch the floor without
+    Swinging feet should be unloaded and as high as the clock says; the others should touch the floor without
     slipping.
     """
     xp = namespace(state.clock)
@@ -107,14 +108,14 @@ def gait(state: State, config: RewardConfig) -> Array:
     return xp.einsum("bf->b", swing * unloaded + (1 - swing) * planted) * 0.25
 
 
-def pose(state: State, config: RewardConfig) -> Array:
-    """exp(-sum w (q - q_default)^2)."""
+def pose(state: State[Array], config: RewardConfig) -> Array:
+    """Return exp(-sum w (q - q_default)^2)."""
     offset = state.joint_offset
     return namespace(offset).exp(-(offset**2 @ constant(POSE_WEIGHTS, offset)))
 
 
-def touchdown_speed(state: State, config: RewardConfig) -> Array:
-    """Sum over touchdowns of the foot's squared speed, (m/s)^2."""
+def touchdown_speed(state: State[Array], config: RewardConfig) -> Array:
+    """Return the sum over touchdowns of the foot's squared speed, (m/s)^2."""
     xp = namespace(state.foot_vel)
     speed = xp.einsum("bfi,bfi->bf", state.foot_vel, state.foot_vel)
     return xp.einsum("bf,bf->b", speed, xp.asarray(state.touchdown, dtype=speed.dtype))
@@ -123,17 +124,20 @@ def touchdown_speed(state: State, config: RewardConfig) -> Array:
 TERMS: dict[str, Term] = {
     term.__name__: term
     for term in (
-        *(
-            tracking_lin_vel,
-            tracking_ang_vel,
-            lin_vel_z,
-            ang_vel_xy,
-            orientation,
-            torques,
-            dof_acc,
-            action_rate,
-        ),
-        *(dof_pos_limits, feet_air_time, collision, gait, pose, touchdown_speed),
+        tracking_lin_vel,
+        tracking_ang_vel,
+        lin_vel_z,
+        ang_vel_xy,
+        orientation,
+        torques,
+        dof_acc,
+        action_rate,
+        dof_pos_limits,
+        feet_air_time,
+        collision,
+        gait,
+        pose,
+        touchdown_speed,
     )
 }
 
@@ -146,6 +150,11 @@ class Rewarder:
     """
 
     def __init__(self, config: EnvConfig):
+        """Look up the terms.
+
+        Raises:
+            ValueError: On an unknown term; one line.
+        """
         self._config = config.rewards
         weights = dict(config.rewards.weights)
         for name in weights:
@@ -157,8 +166,8 @@ class Rewarder:
         scale = dt if config.rewards.times_dt else 1.0
         self._weights = [weights[n] * factor.get(n, 1.0) * scale for n in self.names]
 
-    def terms(self, state: State) -> Array:
-        """Weighted terms [num_terms, B] float32."""
+    def terms(self, state: State[Array]) -> Array:
+        """Return the weighted terms [num_terms, B] float32."""
         values = zeros((len(self.names), len(state.qpos)), state.qpos)
         multiply = namespace(values).multiply
         for row, name, weight in zip(values, self.names, self._weights, strict=True):
@@ -166,14 +175,14 @@ class Rewarder:
         return values
 
     def total(self, terms: Array) -> Array:
-        """The reward [B] float32 of weighted terms [num_terms, B]."""
-        total = terms.sum(axis=0)
+        """Return the reward [B] float32 of weighted terms [num_terms, B]."""
+        total = terms.sum(0)
         return total.clip(0) if self._config.only_positive else total
 
 
 @lru_cache
 def soft_limits(share: float) -> tuple[Numbers, Numbers]:
-    """Lower and upper joint limits [12], rad, around the range's middle and ``share`` as wide."""
+    """Return lower and upper joint limits [12], rad, around the middle of the range and ``share`` as wide."""
     middle, half = JOINT_RANGE.mean(axis=1), 0.5 * share * np.ptp(JOINT_RANGE, axis=1)
     return tuple((middle - half).tolist()), tuple((middle + half).tolist())
 

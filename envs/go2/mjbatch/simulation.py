@@ -1,15 +1,12 @@
-"""The physics of a batch of robots on ``mjbatch``: stepping, placing, and catching blow-ups."""
+"""The physics of a batch of robots on ``mjbatch``: stepping, placing, and catching robots that diverge."""
 
 import mujoco
 import numpy as np
 from mjbatch import Batch
 
-from envs.go2.arrays import Array, namespace
+from envs.go2.robot.physics import has_diverged
+from envs.go2.rows import Rows
 
-# Norm of all 18 velocities, m/s and rad/s, that is possible: a calf swung through its whole range at full
-# torque reaches about 110 rad/s.
-MAX_SPEED = 1000.0
-HEIGHTS = (-1.0, 5.0)  # m, base heights that are possible
 UNSTABLE = [
     int(warning)
     for warning in (
@@ -19,7 +16,7 @@ UNSTABLE = [
     )
 ]
 
-# A blow-up is counted and cured here; MuJoCo's own notes would flood the terminal and a MUJOCO_LOG.TXT.
+# Divergence is counted and cured here; MuJoCo's own notes would flood the terminal and a MUJOCO_LOG.TXT.
 _log = mujoco.MjLogConfig.get()
 _log.logto_console = _log.logto_file = False
 _log.set()
@@ -28,23 +25,30 @@ _log.set()
 class Simulation:
     """``n`` independent simulations of one model.
 
-    A simulation is wholly described by its row of ``rows`` (MuJoCo's integration state), so that placing a
-    robot is writing a row, and saving and restoring rows continues bit for bit.
+    A row of ``rows`` (MuJoCo's integration state) describes a simulation completely: writing a row places a
+    robot, and saving and restoring rows continues bit for bit.
 
     Attributes:
         batch: The ``mjbatch.Batch``.
+        num_sims: ``n``.
         rows: Live integration states [B, nstate].
         qpos, qvel: Live positions [B, 19] and velocities [B, 18], views into ``rows``.
-        positions, velocities: The same as contiguous float32 copies that the physics' threads fill at the end
-            of a step: to be read (the cheap way), never written.
-        sensors: Sensor readings [B, nsensordata] float32 of the last physics step's start.
-        torque: Joint torques [B, 12] float32 of the last physics step's start, N m.
+        positions, velocities: The same as contiguous float32 copies that the physics threads fill at the end
+            of a step: the cheap way to read them; never write to them.
+        sensors: Sensor readings [B, nsensordata] float32 as of the start of the last physics step.
+        torque: Joint torques [B, 12] float32 as of the start of the last physics step, N m.
         warnings: MuJoCo's warning counters.
     """
 
     def __init__(self, model: mujoco.MjModel, n: int, num_threads: int = 0):
-        """``num_threads`` physics threads, 0 for one per logical CPU; results do not depend on it."""
-        self.batch = Batch(model, n, num_threads=num_threads)
+        """Make the simulations, in the standing pose.
+
+        Args:
+            model: Their model.
+            n: Number of simulations.
+            num_threads: Physics threads, 0 for one per logical CPU; results do not depend on it.
+        """
+        self.batch, self.num_sims = Batch(model, n, num_threads=num_threads), n
         self.rows = self.batch.bind("state")
         # mjSTATE_INTEGRATION begins with the time, the positions and the velocities.
         self.qpos, self.qvel = self.rows[:, 1 : 1 + model.nq], self.rows[:, 1 + model.nq :][:, : model.nv]
@@ -61,55 +65,53 @@ class Simulation:
         mujoco.mj_getState(model, standing, self._standing, signature)
         self.rows[:] = self._standing
 
-    def place(self, ids: np.ndarray, qpos: np.ndarray, qvel: np.ndarray) -> None:
-        """Puts robots ``ids`` into fresh simulations at positions [n, 19] and velocities [n, 18]."""
-        self.rows[ids] = self._standing
-        self.qpos[ids], self.qvel[ids] = qpos, qvel
+    def expand(self, name: str) -> np.ndarray:
+        """Return a live model field [B, ...] that may differ between the robots from now on."""
+        return self.batch.expand(name)
+
+    def set_const(self) -> None:
+        """Recompute the constants that MuJoCo derives from masses."""
+        self.batch.set_const()
+
+    def place(self, rows: Rows[np.ndarray], qpos: np.ndarray, qvel: np.ndarray) -> None:
+        """Put robots into fresh simulations at positions [n, 19] and velocities [n, 18]."""
+        rows.put(self.rows, self._standing)
+        rows.put(self.qpos, qpos)
+        rows.put(self.qvel, qvel)
 
     def step(
         self, previous: np.ndarray, target: np.ndarray, delay: np.ndarray, decimation: int
     ) -> np.ndarray:
-        """Advances every simulation by ``decimation`` physics steps.
+        """Advance every simulation by ``decimation`` physics steps.
 
         Args:
             previous: Joint targets [B, 12] in force until the new ones arrive, rad.
             target: New joint targets [B, 12], rad.
             delay: Physics steps [B] by which they arrive late.
-            decimation: Physics steps.
+            decimation: Number of physics steps.
 
         Returns:
-            Which simulations blew up [B] bool; these are in the standing pose now.
+            The simulations that diverged [B] bool; they are in the standing pose now.
         """
         warnings = self.warnings[:, UNSTABLE, 1].copy()
         if delay.any():
-            bad = np.zeros(len(target), bool)
+            diverged = np.zeros(len(target), bool)
             for substep in range(decimation):
                 self._ctrl[:] = np.where(substep < delay[:, None], previous, target)
-                bad |= self._advance(1)
+                diverged |= self._advance(1)
         else:
             self._ctrl[:] = target
-            bad = self._advance(decimation)
-        bad |= (self.warnings[:, UNSTABLE, 1] != warnings).any(axis=1)
-        bad |= impossible(self.positions, self.velocities, self.sensors, self.torque)
-        self.rows[bad] = self._standing
-        return bad
+            diverged = self._advance(decimation)
+        diverged |= (self.warnings[:, UNSTABLE, 1] != warnings).any(axis=1)
+        diverged |= has_diverged(self.positions, self.velocities, self.sensors, self.torque)
+        self.rows[diverged] = self._standing
+        return diverged
 
     def _advance(self, nstep: int) -> np.ndarray:
-        """Physics steps of every simulation; returns which ones MuJoCo refused [B] bool."""
+        """Take physics steps of every simulation; return the simulations that MuJoCo refused [B] bool."""
         before = self._time.copy()
         try:
             self.batch.step(nstep=nstep)
-        except (
-            RuntimeError
-        ):  # names one failing simulation only; all that fail keep their time, the others go on
+        except RuntimeError:  # names one of them only; all that failed keep their time, the others went on
             return self._time == before
         return np.zeros(len(before), bool)
-
-
-def impossible(positions: Array, velocities: Array, sensors: Array, torque: Array) -> Array:
-    """Which robots hold impossible numbers [B] bool; written so that a NaN is impossible, too."""
-    xp, height = namespace(positions), positions[:, 2]
-    speed = xp.sqrt(xp.einsum("bi,bi->b", velocities, velocities))
-    sums = [xp.einsum("bi->b", numbers) for numbers in (positions, sensors, torque)]
-    possible = (speed < MAX_SPEED) & (height > HEIGHTS[0]) & (height < HEIGHTS[1])
-    return ~(possible & xp.isfinite(sum(sums)))

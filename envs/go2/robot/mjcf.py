@@ -1,33 +1,30 @@
-"""The Unitree Go2, built with ``mujoco.MjSpec`` from one readable table.
+"""MuJoCo models of the Unitree Go2, built with ``mujoco.MjSpec`` from one readable table.
 
-The numbers are facts of MuJoCo Menagerie's ``unitree_go2`` (BSD-3-Clause): lengths in m, masses in kg,
-inertias in kg m^2, angles in rad, quaternions as (w, x, y, z). Legs are ordered FL FR RL RR and joints hip,
-thigh, calf, so that ``qpos = [position 3, quaternion 4, joints 12]`` (19 numbers) and ``qvel = [world linear
-velocity 3, base-frame angular velocity 3, joint speeds 12]`` (18 numbers).
+The numbers are those of MuJoCo Menagerie's ``unitree_go2`` (BSD-3-Clause): lengths in m, masses in kg,
+inertias in kg m^2, angles in rad, quaternions as (w, x, y, z).
 """
+
+from collections.abc import Sequence
 
 import mujoco
 import numpy as np
 
-from envs.go2.arrays import Array, constant, namespace
-from envs.go2.physics import PHYSICS, Physics, torque_limits
-
-LEGS = ("FL", "FR", "RL", "RR")
-JOINTS = ("hip", "thigh", "calf")
-JOINT_NAMES = tuple(f"{leg}_{joint}_joint" for leg in LEGS for joint in JOINTS)
-
-# rad, what the PD controller holds at action 0: hips L +0.1 R -0.1, thighs front 0.8 rear 1.0, calves -1.5
-DEFAULT_JOINTS = (0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5)
-DEFAULT_JOINT_POS = np.array(DEFAULT_JOINTS)
-FRONT_RANGE = ((-1.0472, 1.0472), (-1.5708, 3.4907), (-2.7227, -0.83776))  # rad: hip, thigh, calf
-REAR_RANGE = ((-1.0472, 1.0472), (-0.5236, 4.5379), (-2.7227, -0.83776))
-JOINT_RANGE = np.array(FRONT_RANGE + FRONT_RANGE + REAR_RANGE + REAR_RANGE)  # [12, 2] rad
-
-KEYFRAME_HEIGHT = 0.27  # m, of the base frame's origin in Menagerie's standing keyframe
-HIP_X, HIP_Y = 0.1934, 0.0465  # m, hip joint in the base
-THIGH_Y = 0.0955  # m, thigh joint beside the hip joint
-LINK = 0.213  # m, length of the thigh, and of the calf down to the foot's centre
-FOOT_X, FOOT_RADIUS = -0.002, 0.022  # m, the foot sphere's centre along the calf's x axis, and its radius
+from envs.config import EnvConfig
+from envs.go2.robot.constants import (
+    BASE_MASS,
+    DEFAULT_JOINT_POS,
+    FOOT_RADIUS,
+    FOOT_X,
+    HIP_X,
+    HIP_Y,
+    JOINT_NAMES,
+    JOINT_RANGE,
+    KEYFRAME_HEIGHT,
+    LEGS,
+    LINK,
+    THIGH_Y,
+)
+from envs.go2.robot.physics import PHYSICS, Physics, torque_limits
 
 DARK, GREY, LIGHT, BLACK = (
     (0.15, 0.15, 0.17, 1),
@@ -37,15 +34,23 @@ DARK, GREY, LIGHT, BLACK = (
 )
 
 
-def build(physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None) -> mujoco.MjModel:
-    """Builds the Go2 on a flat floor; see ``make_spec``."""
+def build_model(
+    physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None
+) -> mujoco.MjModel:
+    """Build the Go2 on a flat floor; see ``make_spec``."""
     return make_spec(physics, kp, kd, timestep).compile()
+
+
+def build_task_model(config: EnvConfig) -> mujoco.MjModel:
+    """Build the Go2 on a flat floor with the physics and the PD gains of a task."""
+    physics, control = config.physics, config.control
+    return build_model(physics.variant, control.kp, control.kd, physics.timestep)
 
 
 def make_spec(
     physics: str, kp: float = 20.0, kd: float = 0.5, timestep: float | None = None
 ) -> mujoco.MjSpec:
-    """Describes the Go2 on a flat floor.
+    """Describe the Go2 on a flat floor.
 
     The PD controller lives in the actuators: ``force = clip(kp (ctrl - q) - kd qdot, +-torque limit)`` with
     the targets ``ctrl`` in rad.
@@ -118,7 +123,7 @@ def _add_base(spec: mujoco.MjSpec, p: Physics) -> mujoco.MjsBody:
     base = spec.worldbody.add_body(
         name="base",
         pos=[0, 0, KEYFRAME_HEIGHT],
-        mass=6.921,
+        mass=BASE_MASS,
         ipos=[0.021112, 0, -0.005366],
         iquat=[-0.000543471, 0.713435, -0.00173769, 0.700719],
         inertia=[0.107027, 0.0980771, 0.0244531],
@@ -200,8 +205,16 @@ def _add_leg(spec: mujoco.MjSpec, base: mujoco.MjsBody, p: Physics, leg: int, na
     _add_foot(calf, p, name)
 
 
-def _add_geom(body: mujoco.MjsBody, p: Physics, kind: str, size, pos, rgba, quat=(1, 0, 0, 0)) -> None:
-    """A link's geometry. Bit 1 of the collision masks means links and bit 2 the floor."""
+def _add_geom(
+    body: mujoco.MjsBody,
+    p: Physics,
+    kind: str,
+    size: Sequence[float],
+    pos: Sequence[float],
+    rgba: Sequence[float],
+    quat: Sequence[float] = (1, 0, 0, 0),
+) -> None:
+    """Add a geometry of a link. Bit 1 of the collision masks stands for links and bit 2 for the floor."""
     touches = not p.feet_only
     body.add_geom(
         type=getattr(mujoco.mjtGeom, f"mjGEOM_{kind}"),
@@ -212,7 +225,7 @@ def _add_geom(body: mujoco.MjsBody, p: Physics, kind: str, size, pos, rgba, quat
         friction=[0.6, 0.005, 0.0001],
         margin=0.001,
         condim=1 if p.self_collision else 3,
-        priority=0 if p.self_collision else 1,  # then the robot's own friction counts, not the floor's
+        priority=0 if p.self_collision else 1,  # 1: the robot's own friction counts, not the floor's
         contype=2 | p.self_collision if touches else 0,
         conaffinity=int(p.self_collision and touches),
     )
@@ -253,11 +266,11 @@ def _add_pd_actuator(spec: mujoco.MjSpec, joint: str, kp: float, kd: float, limi
 
 
 def _add_sensors(spec: mujoco.MjSpec, p: Physics) -> None:
-    """Foot positions, velocities and net contact forces; link contact forces where links can touch anything.
+    """Add sensors of foot positions, velocities and net contact forces, and of links that can touch anything.
 
     ``sensordata`` is [foot position 4x3, foot velocity 4x3, foot force 4x3, (base, thighs 4, calves 4) force
     9x3], in the world frame, m, m/s and N. A contact sensor reports the force that the body exerts on others.
-    The calves' forces include the feet's.
+    The forces on the calves include those on the feet.
     """
     for kind in (mujoco.mjtSensor.mjSENS_FRAMEPOS, mujoco.mjtSensor.mjSENS_FRAMELINVEL):
         for leg in LEGS:
@@ -271,20 +284,3 @@ def _add_sensors(spec: mujoco.MjSpec, p: Physics) -> None:
     for objtype, name in touched:
         kind = mujoco.mjtSensor.mjSENS_CONTACT
         spec.add_sensor(type=kind, objtype=objtype, objname=name, intprm=[force, net_force, slots])
-
-
-def standing_height(joint_pos: Array) -> Array:
-    """Height of a level base whose lowest foot touches the floor.
-
-    Args:
-        joint_pos: Joint angles [B, 12], rad.
-
-    Returns:
-        Height of the base frame's origin [B], m.
-    """
-    xp, legs = namespace(joint_pos), joint_pos.reshape(-1, 4, 3)
-    hip, thigh, calf = legs[:, :, 0], legs[:, :, 1], legs[:, :, 2]
-    shank = thigh + calf
-    down = LINK * xp.cos(thigh) + LINK * xp.cos(shank) + FOOT_X * xp.sin(shank)  # along the leg's plane
-    sideways = THIGH_Y * constant((1.0, -1.0, 1.0, -1.0), joint_pos)
-    return xp.amax(down * xp.cos(hip) - sideways * xp.sin(hip), 1) + FOOT_RADIUS

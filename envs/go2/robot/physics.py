@@ -1,9 +1,9 @@
-"""The physics that one Go2 can live in.
+"""The variants of physics in which one Go2 can be simulated, and the check for robots that diverge.
 
-* ``menagerie``: the published model's, for evaluation; nothing is trained in it.
+* ``menagerie``: that of the published model, for evaluation; nothing is trained in it.
 * ``unitree``: 5 ms steps, every collision geometry, no self-collisions; for unitree_rl_gym's task, which ends
-  episodes on base contact and charges thigh and calf contact.
-* ``fast``: 5 ms steps and nothing but the feet touches the floor; several times quicker on a CPU.
+  episodes on base contact and penalises thigh and calf contact.
+* ``fast``: 5 ms steps, and nothing but the feet touches the floor; several times faster on a CPU.
 """
 
 from dataclasses import dataclass
@@ -11,16 +11,24 @@ from dataclasses import dataclass
 import mujoco
 import numpy as np
 
+from envs.arrays import Array, namespace
+from envs.config import EnvConfig
+
+# Largest possible norm of all 18 velocities, m/s and rad/s: a calf that swings through its whole range at
+# full torque reaches about 110 rad/s.
+MAX_SPEED = 1000.0
+HEIGHTS = (-1.0, 5.0)  # m, possible heights of the base
+
 
 @dataclass(frozen=True)
 class Physics:
-    """What differs between the simulations of one robot.
+    """One variant of the physics.
 
     Attributes:
         timestep: Seconds per physics step.
         cone: Friction cone.
         impratio: Ratio of frictional to normal constraint impedance.
-        solver, iterations: Constraint solver and its greatest number of iterations.
+        solver, iterations: Constraint solver and its maximum number of iterations.
         integrator: Time integrator.
         damping: Joint damping, N m s/rad.
         frictionloss: Dry joint friction, N m.
@@ -86,5 +94,37 @@ PHYSICS = {
 
 
 def torque_limits(physics: str) -> np.ndarray:
-    """Torque limits of the twelve joints [12], N m."""
+    """Return the torque limits of the twelve joints [12], N m."""
     return np.tile([23.7, 23.7, PHYSICS[physics].calf_torque], 4)
+
+
+def check_contacts(config: EnvConfig) -> None:
+    """Check that the physics has every contact that the task counts.
+
+    Raises:
+        ValueError: If it does not; one line.
+    """
+    counts_links = config.terminations.base_contact is not None or "collision" in config.rewards.weights
+    if counts_links and PHYSICS[config.physics.variant].feet_only:
+        allowed = "unitree or menagerie where base contact or collisions count"
+        raise ValueError(f"env.physics.variant={config.physics.variant!r}: must be {allowed}")
+
+
+def has_diverged(positions: Array, velocities: Array, sensors: Array, torque: Array) -> Array:
+    """Find robots whose physics blew up: impossible speeds or heights, or numbers that are not finite.
+
+    Args:
+        positions: Positions [B, 19].
+        velocities: Velocities [B, 18].
+        sensors: Sensor readings [B, nsensordata].
+        torque: Joint torques [B, 12], N m.
+
+    Returns:
+        The robots that diverged [B] bool.
+    """
+    xp, height = namespace(positions), positions[:, 2]
+    speed = xp.sqrt(xp.einsum("bi,bi->b", velocities, velocities))
+    sums = [xp.einsum("bi->b", numbers) for numbers in (positions, sensors, torque)]
+    # Asked this way round, because every comparison with a NaN is false.
+    possible = (speed < MAX_SPEED) & (height > HEIGHTS[0]) & (height < HEIGHTS[1])
+    return ~(possible & xp.isfinite(sums[0] + sums[1] + sums[2]))

@@ -14,8 +14,9 @@ import mujoco
 import numpy as np
 
 from envs.config import EnvConfig
-from envs.go2.model import LEGS, make_spec
-from envs.go2.observations import Observer
+from envs.go2.mdp.observations import Observer
+from envs.go2.robot.constants import LEGS
+from envs.go2.robot.mjcf import make_spec
 from envs.go2.state import State
 
 BASE_SENSORS = (  # name, type, of the site `imu`

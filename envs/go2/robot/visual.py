@@ -1,7 +1,7 @@
 """How the Go2 looks: shapes that touch nothing and weigh nothing, for pictures of one or several robots.
 
 The shapes are primitives in geometry group 2, placed by eye around the links of `envs.go2.model`, in m, or
-the meshes of `envs.go2.menagerie`.
+the meshes of `envs.go2.robot.menagerie`.
 """
 
 from typing import Any
@@ -9,8 +9,9 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from envs.go2.menagerie import Meshes
-from envs.go2.model import FOOT_RADIUS, FOOT_X, HIP_Y, LEGS, LINK, THIGH_Y, make_spec
+from envs.go2.robot.constants import FOOT_RADIUS, FOOT_X, HIP_Y, LEGS, LINK, THIGH_Y
+from envs.go2.robot.menagerie import Meshes
+from envs.go2.robot.mjcf import make_spec
 
 GROUP = 2  # MuJoCo's convention for visual geometry; collision geometry is in group 0
 SHELL, TRIM, METAL, RUBBER = (

@@ -1,6 +1,6 @@
-"""The same task on MuJoCo Warp: thousands of robots on a GPU (or, slowly, on the CPU). Extra `gpu`."""
+"""The GPU backend: MuJoCo Warp, thousands of robots on a GPU (or, slowly, on the CPU). Needs the extra `gpu`."""
 
 import warp as wp
 
-wp.config.log_level = wp.LOG_WARNING  # it would tell of every kernel that it loads
+wp.config.log_level = wp.LOG_WARNING  # otherwise it reports every kernel that it loads
 wp.init()

@@ -1,7 +1,7 @@
-"""CUDA graphs: what is launched again and again without the processor's help. On a CPU it is simply called.
+"""CUDA graphs: work that is launched again and again without the CPU's help. On a CPU it is simply called.
 
-Torch and Warp each record their own launches, because each manages its own memory while it records. Replayed
-one after the other on one stream, they need no waiting in between.
+Torch and Warp each record their own launches, because each manages its own memory while it records. Graphs
+replayed one after the other on one stream need no waiting in between.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,15 @@ WARMUP = 3  # calls before recording, in which kernels are compiled, constants c
 def record_torch(
     run: Callable[[], None], device: torch.device, generator: torch.Generator
 ) -> Callable[[], None]:
-    """``run``, made of torch's operations on fixed tensors, to be called often.
+    """Record torch's operations on fixed tensors, to be replayed often.
 
     Args:
-        run: It must not read from the device nor choose by its numbers.
-        device: Where it runs; on a CPU it is returned as it is.
-        generator: What it draws random numbers from.
+        run: The operations; they must not read from the device nor branch on its values.
+        device: Where they run.
+        generator: The source of their random numbers.
+
+    Returns:
+        A function that launches the recorded graph; on a CPU, ``run`` itself.
     """
     if device.type != "cuda":
         return run
@@ -38,7 +41,7 @@ def record_torch(
 
 
 def record_warp(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """As ``record_torch``, for Warp's launches; they are replayed on torch's current stream."""
+    """Record Warp's launches, as ``record_torch`` does torch's; they are replayed on torch's current stream."""
     if device.type != "cuda":
         return run
     for _ in range(WARMUP):

@@ -1,4 +1,4 @@
-"""Random numbers on a device under the names of ``np.random.Generator``, so that the task draws alike."""
+"""Random numbers on a device under the names of ``np.random.Generator``, so that the task draws the same way."""
 
 from collections.abc import Sequence
 
@@ -6,16 +6,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from envs.go2.arrays import constant
-
-Size = int | tuple[int, ...]
+from envs.arrays import Numbers, Size, constant
 
 
 class DeviceRandom:
     """Draws float32 tensors on ``device``.
 
     Attributes:
-        generator: Where the numbers come from; its state is the whole state.
+        generator: The source of the numbers; its state is the whole state.
     """
 
     def __init__(self, seed: Sequence[int], device: torch.device):
@@ -23,21 +21,21 @@ class DeviceRandom:
         self.generator = torch.Generator(device).manual_seed(int(words[0]) & 2**63 - 1)
         self._like = torch.empty(0, device=device)
 
-    def random(self, size: Size, dtype: object = None) -> Tensor:
-        """Uniform in [0, 1); ``dtype`` is float32 whatever is asked for."""
+    def random(self, size: Size, dtype: object = None, /) -> Tensor:
+        """Draw uniformly from [0, 1), float32 whatever ``dtype`` asks for."""
         return torch.rand(size, generator=self.generator, device=self._like.device)
 
-    def uniform(self, low: float | tuple[float, ...], high: float | tuple[float, ...], size: Size) -> Tensor:
-        """Uniform in [low, high); tuples are along the last axis."""
+    def uniform(self, low: float | Numbers, high: float | Numbers, size: Size, /) -> Tensor:
+        """Draw uniformly from [low, high); tuples run along the last axis."""
         first = constant(low, self._like) if isinstance(low, tuple) else low
         last = constant(high, self._like) if isinstance(high, tuple) else high
         return self.random(size) * (last - first) + first
 
-    def exponential(self, scale: float, size: Size) -> Tensor:
-        """Exponential with mean ``scale``."""
+    def exponential(self, scale: float, size: Size, /) -> Tensor:
+        """Draw exponentially distributed numbers with mean ``scale``."""
         return torch.log1p(-self.random(size)) * -scale
 
-    def integers(self, low: int, high: int, size: int) -> Tensor:
-        """Uniform in low, …, high - 1, int32."""
+    def integers(self, low: int, high: int, size: int, /) -> Tensor:
+        """Draw uniformly from low, …, high - 1, int32."""
         device = self._like.device
         return torch.randint(low, high, (size,), generator=self.generator, device=device, dtype=torch.int32)

@@ -1,6 +1,7 @@
-"""The physics of a batch of robots on MuJoCo Warp; its arrays are torch tensors on the same memory."""
+"""The physics of a batch of robots on MuJoCo Warp; torch tensors share the memory of Warp's arrays."""
 
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import mujoco
@@ -10,16 +11,17 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from envs.warp.graphs import record_warp
+from envs.go2.rows import Rows
+from envs.go2.warp.graphs import record_warp
 
-# Room for contacts and for rows of constraints, per robot. A foot makes one contact of four rows, and a joint
-# at its limit one row; a robot that lies on its links, up to four contacts per box or cylinder.
+# Room for contacts and for constraint rows, per robot. A foot makes one contact of four rows, and a joint at its
+# limit one row; a robot that lies on its links makes up to four contacts per box or cylinder.
 FEET_ONLY, ALL_LINKS = (8, 32), (48, 224)
-DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")  # by MuJoCo, from masses
+DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")  # fields that MuJoCo derives from masses
 
 
 def adapt(model: mujoco.MjModel) -> mujoco.MjModel:
-    """A copy that MuJoCo Warp can step: it has no PGS solver, and no contact margins with MULTICCD."""
+    """Return a copy that MuJoCo Warp can step: it has no PGS solver, and no contact margins with MULTICCD."""
     model = copy.copy(model)
     if model.opt.solver == mujoco.mjtSolver.mjSOL_PGS:
         model.opt.solver = mujoco.mjtSolver.mjSOL_NEWTON
@@ -31,16 +33,25 @@ class WarpSimulation:
     """``n`` independent simulations of one model.
 
     Attributes:
-        device: Where everything is.
+        device: Where everything lives.
         num_sims: ``n``.
         qpos, qvel: Live positions [B, 19] and velocities [B, 18].
-        controls: Joint targets of each physics step [decimation, B, 12], rad; to be written before a step.
-        sensors: Sensor readings [B, nsensordata] of the last physics step's start.
-        torque: Joint torques [B, 12] of the last physics step's start, N m.
+        controls: Joint targets of each physics step [decimation, B, 12], rad; write them before a step.
+        sensors: Sensor readings [B, nsensordata] as of the start of the last physics step.
+        torque: Joint torques [B, 12] as of the start of the last physics step, N m.
         warmstart: Accelerations [B, 18] from which the solver starts.
+        step: Takes ``decimation`` physics steps of every simulation.
     """
 
     def __init__(self, model: mujoco.MjModel, n: int, device: torch.device, decimation: int):
+        """Make the simulations, in the standing pose.
+
+        Args:
+            model: Their model.
+            n: Number of simulations.
+            device: Where they live.
+            decimation: Physics steps per call of ``step``.
+        """
         self.device, self.num_sims = device, n
         self._warp_device = wp.device_from_torch(device)
         model, standing = adapt(model), mujoco.MjData(model)
@@ -57,10 +68,10 @@ class WarpSimulation:
         self._controls: list[Any] = [wp.from_torch(controls) for controls in self.controls]
         self._ctrl: Any = data.ctrl
         self._standing = self.qpos.clone()
-        self.step = self._advance
+        self.step: Callable[[], None] = self._advance
 
     def expand(self, name: str) -> Tensor:
-        """A live model field [B, ...] that may differ between the robots from now on; before ``record``."""
+        """Return a live model field [B, ...] that may differ between the robots from now on; call before ``record``."""
         field = getattr(self._model, name)
         if field.shape[0] != self.num_sims:
             values = np.repeat(field.numpy(), self.num_sims, axis=0)
@@ -68,31 +79,28 @@ class WarpSimulation:
         return wp.to_torch(getattr(self._model, name))
 
     def set_const(self) -> None:
-        """Recomputes what MuJoCo derives from masses."""
+        """Recompute the constants that MuJoCo derives from masses."""
         for name in DERIVED:
             self.expand(name)
         with wp.ScopedDevice(self._warp_device):
             mjw.set_const(self._model, self._data)
 
     def record(self) -> None:
-        """Makes ``step`` one graph, where the device has such."""
+        """Turn ``step`` into one graph, on devices that have graphs."""
         self.step = record_warp(self._advance, self.device)
 
-    def place(self, mask: Tensor, qpos: Tensor | None = None, qvel: Tensor | None = None) -> None:
-        """Puts the robots of ``mask`` [B] into fresh simulations.
+    def place(self, rows: Rows[Tensor], qpos: Tensor, qvel: Tensor) -> None:
+        """Put robots into fresh simulations at positions [B, 19] and velocities [B, 18]."""
+        rows.put(self.qpos, qpos)
+        rows.put(self.qvel, qvel)
+        rows.put(self.warmstart, 0.0)
 
-        Args:
-            mask: Which robots.
-            qpos: Positions [B, 19], of which only these robots' count; None for the standing pose.
-            qvel: Velocities [B, 18]; None for rest.
-        """
-        rows = mask[:, None]
-        self.qpos.copy_(torch.where(rows, self._standing if qpos is None else qpos, self.qpos))
-        self.qvel.copy_(torch.where(rows, torch.zeros_like(self.qvel) if qvel is None else qvel, self.qvel))
-        self.warmstart.masked_fill_(rows, 0.0)
+    def stand(self, rows: Rows[Tensor]) -> None:
+        """Put robots into fresh simulations, at rest in the standing pose."""
+        self.place(rows, self._standing, torch.zeros_like(self.qvel))
 
     def _advance(self) -> None:
-        """Physics steps of every simulation, each towards its row of ``controls``."""
+        """Take the physics steps of every simulation, each towards its row of ``controls``."""
         with wp.ScopedDevice(self._warp_device):
             for controls in self._controls:
                 wp.copy(self._ctrl, controls)

@@ -1,0 +1,63 @@
+"""Some robots of a batch: how each backend computes for them and writes only their rows.
+
+On the host they are indices, and work is done for them alone. On a device they are a mask whose values the
+host must not read, so the work is done for every robot and kept where the mask is set.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+
+from envs.arrays import Array
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+class Rows(Protocol[Array]):
+    """Some robots of a batch; false if the host knows that there are none.
+
+    Attributes:
+        count: Number of rows to compute, n.
+        index: Index of these rows [n, ...] in an array [B, ...].
+    """
+
+    count: int
+    index: Any
+
+    def __bool__(self) -> bool: ...
+
+    def put(self, target: Array, values: Array | float) -> None:
+        """Write values [n, ...], or one number, into these robots' rows of ``target`` [B, ...]."""
+
+
+class IndexedRows:
+    """``Rows`` of NumPy arrays, by the robots' indices [n]."""
+
+    def __init__(self, index: np.ndarray):
+        self.index, self.count = index, len(index)
+
+    def __bool__(self) -> bool:
+        return self.count > 0
+
+    def put(self, target: np.ndarray, values: np.ndarray | float) -> None:
+        target[self.index] = values
+
+
+class MaskedRows:
+    """``Rows`` of torch tensors, by a mask [B]; every robot is computed, so n is B."""
+
+    def __init__(self, mask: Tensor):
+        self.mask, self.index, self.count = mask, slice(None), len(mask)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def put(self, target: Tensor, values: Tensor | float) -> None:
+        mask = self.mask.view(-1, *[1] * (target.dim() - 1))
+        if isinstance(values, int | float):
+            target.masked_fill_(mask, values)
+        else:
+            target.copy_(values.where(mask, target))
