@@ -1,4 +1,4 @@
-"""The Go2 task on MuJoCo: batches of robots with observations, rewards and resets. It knows nothing of learning."""
+"""The Go2 task on MuJoCo: batches of robots with observations, rewards and resets, but no learning."""
 
 import gymnasium
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 Array = TypeVar("Array", np.ndarray, "torch.Tensor")
 """A NumPy array, or a torch tensor on any device; the same one throughout a function or an object."""
+Array_co = TypeVar("Array_co", np.ndarray, "torch.Tensor", covariant=True)
+Array_contra = TypeVar("Array_contra", np.ndarray, "torch.Tensor", contravariant=True)
 
 Numbers = tuple[float, ...]
 Size = int | tuple[int, ...]
@@ -53,36 +55,36 @@ class Functions(Protocol[Array]):
     def zeros_like(self, x: Array, /) -> Array: ...
 
 
-class Random(Protocol[Array]):
+class Random(Protocol[Array_co]):
     """The draws of ``np.random.Generator`` that a task uses; a device has a generator with the same ones."""
 
-    def random(self, size: Size, dtype: Any = ..., /) -> Array:
+    def random(self, size: Size, dtype: Any = ..., /) -> Array_co:
         """Draw uniformly from [0, 1)."""
 
-    def uniform(self, low: float | Numbers, high: float | Numbers, size: Size, /) -> Array:
+    def uniform(self, low: float | Numbers, high: float | Numbers, size: Size, /) -> Array_co:
         """Draw uniformly from [low, high); tuples run along the last axis."""
 
-    def exponential(self, scale: float, size: Size, /) -> Array:
+    def exponential(self, scale: float, size: Size, /) -> Array_co:
         """Draw exponentially distributed numbers with mean ``scale``."""
 
-    def integers(self, low: int, high: int, size: int, /) -> Array:
+    def integers(self, low: int, high: int, size: int, /) -> Array_co:
         """Draw uniformly from low, …, high - 1."""
 
 
 def namespace(array: Array) -> Functions[Array]:
     """Return the module with the functions for an array: ``numpy`` or ``torch``."""
     if isinstance(array, np.ndarray):
-        return cast(Any, np)
+        return cast(Functions[Array], np)
     import torch  # loaded already, since there is a tensor; users of NumPy alone never import it
 
-    return cast(Any, torch)
+    return cast(Functions[Array], torch)
 
 
 def constant(values: Numbers, like: Array) -> Array:
     """Return numbers [n] with the type and device of ``like``, cached; never write to them."""
     if isinstance(like, np.ndarray):
-        return cast(Any, _numpy_constant(values, like.dtype))
-    return cast(Any, _torch_constant(values, like.dtype, like.device))
+        return _numpy_constant(values, like.dtype)
+    return _torch_constant(values, like.dtype, like.device)
 
 
 def zeros(shape: tuple[int, ...], like: Array, dtype: str | None = None) -> Array:

@@ -155,7 +155,7 @@ class EnvConfig:
         Raises:
             ValueError: On an unknown or missing key, or a wrong type or value; one line.
         """
-        config = parse(EnvConfig, values, "env")
+        config: EnvConfig = parse(EnvConfig, values, "env")
         delay, mass = config.randomization.action_delay, config.randomization.base_mass
         if delay is not None and delay[1] > config.control_dt:
             allowed = f"at most the control step, {config.control_dt:g} s"

@@ -178,7 +178,7 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
                 self._obs[restart] = self._batch.reset(restart)[restart]
         return self._obs.copy(), reward, terminated, truncated, infos
 
-    def _final_infos(self, result: StepResult, ended: np.ndarray) -> dict[str, Any]:
+    def _final_infos(self, result: StepResult[np.ndarray], ended: np.ndarray) -> dict[str, Any]:
         """Final observations and infos of the episodes that ended [N] bool."""
         final_obs = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
@@ -192,7 +192,7 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         }
 
 
-def _infos(result: StepResult, rows: np.ndarray) -> dict[str, Any]:
+def _infos(result: StepResult[np.ndarray], rows: np.ndarray) -> dict[str, Any]:
     """What ``rows`` [N] bool report, each key with the mask of the rows that have it; empty without rows."""
     if not rows.any():
         return {}

@@ -38,6 +38,8 @@ class RobotPool(Generic[Array]):
         device: Where the robots live as torch tensors; None if results are NumPy arrays.
     """
 
+    _batches: Sequence[RobotBatch[Array]]
+
     def __init__(self, config: EnvConfig, batches: Sequence[RobotBatch[Array]]):
         """Take batches of one task and one size; ``make_pool`` makes them."""
         first = batches[0]
@@ -137,8 +139,7 @@ def make_pool(
             it.
 
     Raises:
-        ValueError: If a number is out of range, the task is inconsistent, or the backend is not installed; one
-            line.
+        ValueError: If a number is out of range, the task is inconsistent or the backend is not installed.
     """
     sizes = (("batch_size", batch_size, 1), ("num_batches", num_batches, 1), ("seed", seed, 0))
     for key, value, low in sizes:

@@ -87,7 +87,8 @@ class VecEnv:
 
     def _fallen(self, data: mujoco.MjData) -> bool:
         roll, pitch = roll_pitch(data.qpos[3:7])
-        return abs(roll) > self.max_roll or abs(pitch) > self.max_pitch or data.qpos[2] < self.min_height
+        height = float(data.qpos[2])
+        return abs(roll) > self.max_roll or abs(pitch) > self.max_pitch or height < self.min_height
 
     def _observe(self) -> np.ndarray:
         """Base height, projected gravity 3, base velocity 6, joint angles 12, joint speeds 12 [n, 34]."""
@@ -112,7 +113,8 @@ def rotation_matrix(quat: np.ndarray) -> np.ndarray:
 
 def projected_gravity(quat: np.ndarray) -> np.ndarray:
     """Direction of gravity in the base frame, R^T (0, 0, -1) [3], for the base's quaternion (w, x, y, z)."""
-    return rotation_matrix(quat).T @ np.array([0.0, 0.0, -1.0])
+    down = np.array([0.0, 0.0, -1.0])
+    return np.asarray(rotation_matrix(quat).T @ down)
 
 
 def roll_pitch(quat: np.ndarray) -> tuple[float, float]:

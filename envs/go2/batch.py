@@ -11,7 +11,7 @@ A policy step has three phases:
 A robot whose physics diverges never reaches the learner: its row reports a termination with reward 0 and the
 final observation of the standing pose, and it is counted.
 
-Backends (``envs.go2.mjbatch``, ``envs.go2.warp``) bring the physics and the way to address some of the robots.
+The backends (``envs.go2.mjbatch``, ``envs.go2.warp``) add the physics and a way to address some robots.
 """
 
 import time
@@ -73,6 +73,15 @@ class RobotBatch(ABC, Generic[Array]):
     asynchronous: ClassVar[bool]
     array_kind: ClassVar[str]  # in messages
     device: str | None = None
+    simulation: Simulation[Array]
+    state: State[Array]
+    records: Records[Array]
+    rng: Random[Array]
+    result: StepResult[Array]
+    _fields: dict[str, Array]  # per-robot model fields [B, ...], by their names in `mjModel`
+    _actions: Array  # [B, 12] of the step in progress
+    _previous_target: Array  # [B, 12] rad, the joint targets before the newest ones
+    _tally: Array  # [3] episodes ended by divergence, fall, time-out
 
     def __init__(
         self,
@@ -97,8 +106,8 @@ class RobotBatch(ABC, Generic[Array]):
         delay = randomization.draw_delay(config.randomization, n, config.physics.timestep, rng)
         self.records.delay += delay
         self._actions = zeros((n, 12), single)
-        self._previous_target = zeros((n, 12), precise)  # rad, joint targets before the newest ones
-        self._tally = zeros((3,), single, "int64")  # episodes ended by: divergence, fall, time-out
+        self._previous_target = zeros((n, 12), precise)
+        self._tally = zeros((3,), single, "int64")
         self._policy_steps = 0  # of each robot
         names = self.rewarder.names
         self.result = StepResult.zeros(n, self.observer.dim, len(names), single, precise)

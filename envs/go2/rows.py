@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from envs.arrays import Array
+from envs.arrays import Array_contra
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Rows(Protocol[Array]):
+class Rows(Protocol[Array_contra]):
     """Some robots of a batch; false if the host knows that there are none.
 
     Attributes:
@@ -29,7 +29,7 @@ class Rows(Protocol[Array]):
 
     def __bool__(self) -> bool: ...
 
-    def put(self, target: Array, values: Array | float) -> None:
+    def put(self, target: Array_contra, values: Array_contra | float) -> None:
         """Write values [n, ...], or one number, into these robots' rows of ``target`` [B, ...]."""
 
 

@@ -1,9 +1,9 @@
 """The state that the terms read: one row per robot, float32, SI units.
 
-Everything in the base frame follows from the current ``qpos`` and ``qvel``. Sensor readings (feet, forces) and
-torques are MuJoCo's as of the start of the last physics step: after ``mj_step``, derived quantities are one
-physics step older than positions, and consistent with one another. Only rewards and terminations read them,
-never observations.
+Everything in the base frame follows from the current ``qpos`` and ``qvel``. Sensor readings (feet, forces)
+and torques are MuJoCo's as of the start of the last physics step: after ``mj_step``, derived quantities are
+one physics step older than positions, and consistent with one another. Only rewards and terminations read
+them, never observations.
 """
 
 from dataclasses import dataclass, fields
@@ -15,6 +15,26 @@ from envs.arrays import Array, constant, namespace, zeros
 from envs.go2.robot.constants import DEFAULT_JOINTS, FOOT_RADIUS
 
 CONTACT_FORCE = 1.0  # N of vertical force from which a foot counts as touching (unitree_rl_gym)
+NUMBERS: dict[str, tuple[int, ...]] = {
+    "qpos": (19,),
+    "qvel": (18,),
+    "base_lin_vel": (3,),
+    "projected_gravity": (3,),
+    "joint_offset": (12,),
+    "last_joint_vel": (12,),
+    "action": (12,),
+    "last_action": (12,),
+    "command": (3,),
+    "heading": (),
+    "clock": (),
+    "torque": (12,),
+    "foot_pos": (4, 3),
+    "foot_vel": (4, 3),
+    "foot_force": (4, 3),
+    "link_force": (9, 3),
+    "air_time": (4,),
+}  # shapes of one robot's float32 arrays
+FLAGS = ("contact", "grounded", "touchdown")  # [4] bool
 
 
 @dataclass
@@ -36,9 +56,7 @@ class State(Generic[Array]):
     foot_pos: Array  # [B, 4, 3] m, world frame
     foot_vel: Array  # [B, 4, 3] m/s, world frame
     foot_force: Array  # [B, 4, 3] N on the feet, world frame
-    link_force: (
-        Array  # [B, 9, 3] N on base, thighs, calves without feet; zeros if these cannot touch anything
-    )
+    link_force: Array  # [B, 9, 3] N on base, thighs, calves without feet; zeros without these contacts
     contact: Array  # [B, 4] bool, the foot touches the floor now
     grounded: Array  # [B, 4] bool, it touches now or did one policy step ago
     touchdown: Array  # [B, 4] bool, first grounded step after a swing
@@ -47,28 +65,7 @@ class State(Generic[Array]):
     @staticmethod
     def zeros(n: int) -> "State[np.ndarray]":
         """Make a state of ``n`` robots, all zero, in NumPy arrays."""
-        shapes: dict[str, tuple[int, ...]] = dict(
-            qpos=(19,),
-            qvel=(18,),
-            base_lin_vel=(3,),
-            projected_gravity=(3,),
-            joint_offset=(12,),
-            last_joint_vel=(12,),
-            action=(12,),
-            last_action=(12,),
-            command=(3,),
-            heading=(),
-            clock=(),
-            torque=(12,),
-            foot_pos=(4, 3),
-            foot_vel=(4, 3),
-            foot_force=(4, 3),
-            link_force=(9, 3),
-            air_time=(4,),
-        )
-        numbers = {name: np.zeros((n, *shape), np.float32) for name, shape in shapes.items()}
-        flags = {name: np.zeros((n, 4), bool) for name in ("contact", "grounded", "touchdown")}
-        return State(**numbers, **flags)
+        return State(**_zeros(n))
 
     def rows(self, index: Any) -> "State[Array]":
         """Return the rows of some robots; a copy, if ``index`` is an array of their indices."""
@@ -121,7 +118,7 @@ class State(Generic[Array]):
         self.joint_offset[rows] = self.qpos[rows, 7:19] - constant(DEFAULT_JOINTS, self.qpos)
 
     def set_sensors(self, sensordata: Array) -> None:
-        """Set feet and forces from MuJoCo's ``sensordata`` [B, 36 or 63], laid out as in ``envs.go2.robot.mjcf``."""
+        """Set feet and forces from MuJoCo's ``sensordata`` [B, 36 or 63]; its layout is in ``robot.mjcf``."""
         n, negative = len(sensordata), namespace(sensordata).negative
         self.foot_pos[...] = sensordata[:, 0:12].reshape(n, 4, 3)
         self.foot_vel[...] = sensordata[:, 12:24].reshape(n, 4, 3)
@@ -131,7 +128,7 @@ class State(Generic[Array]):
             self.link_force[:, 5:9] -= self.foot_force  # in MuJoCo the foot belongs to the calf's body
 
     def update_contacts(self, dt: float) -> None:
-        """Advance the contact records of the feet by one policy step of ``dt`` s, filtered as in unitree_rl_gym."""
+        """Advance the feet's contact records by a policy step of ``dt`` s, filtered as in unitree_rl_gym."""
         xp = namespace(self.air_time)
         self.air_time *= ~self.grounded
         contact = self.foot_force[:, :, 2] > CONTACT_FORCE
@@ -176,3 +173,8 @@ def rotate_inverse(quat: Array, vector: Array) -> Array:
     rotated[:, 1] = b - w * ty + z * tx - x * tz
     rotated[:, 2] = c - w * tz + x * ty - y * tx
     return rotated
+
+
+def _zeros(n: int) -> dict[str, np.ndarray]:
+    numbers = {name: np.zeros((n, *shape), np.float32) for name, shape in NUMBERS.items()}
+    return numbers | {name: np.zeros((n, 4), bool) for name in FLAGS}

@@ -103,7 +103,7 @@ class Rollout:
         controls = np.repeat(work.targets.swapaxes(0, 1), self.decimation, axis=1)
         state, warmstart = start[:, self.physics], start[:, self.warmstart]
         states, _ = self.pool.rollout(self.model, self.datas, state, controls, initial_warmstart=warmstart)
-        return states[:, -1, 1:38]  # after the time
+        return np.asarray(states[:, -1, 1:38])  # after the time
 
 
 class MjBatch:

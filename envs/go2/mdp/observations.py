@@ -101,7 +101,7 @@ class Observer:
         self._noisy = config.noise and any(self._noise)
         self._clip = config.clip
 
-    def observe(self, state: State, rng: Random[Array] | None, out: Array | None = None) -> Array:
+    def observe(self, state: State[Array], rng: Random[Array] | None, out: Array | None = None) -> Array:
         """Return the observations [B, dim] float32 of a state.
 
         Args:

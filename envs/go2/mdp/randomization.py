@@ -13,11 +13,11 @@ from typing import Protocol
 import mujoco
 import numpy as np
 
-from envs.arrays import Array, Random, namespace
+from envs.arrays import Array, Array_co, Random, namespace
 from envs.config import RandomizationConfig
 
 
-class PerRobotModel(Protocol[Array]):
+class PerRobotModel(Protocol[Array_co]):
     """B robots whose model fields may differ.
 
     Attributes:
@@ -26,7 +26,7 @@ class PerRobotModel(Protocol[Array]):
 
     num_sims: int
 
-    def expand(self, name: str) -> Array:
+    def expand(self, name: str) -> Array_co:
         """Return a live model field [B, ...] that may differ between the robots from now on."""
 
     def set_const(self) -> None:
@@ -82,7 +82,11 @@ def update_constants(robots: PerRobotModel[Array], fields: dict[str, Array]) -> 
 
 
 def draw_delay(config: RandomizationConfig, n: int, timestep: float, rng: Random[Array]) -> Array | int:
-    """Draw by how many physics steps of ``timestep`` s every robot's targets arrive late [n] int32; 0: never."""
+    """Draw every robot's delay.
+
+    Returns:
+        Physics steps of ``timestep`` s by which its targets arrive late [n] int32; 0 if the draw is off.
+    """
     if config.action_delay is None:
         return 0
     delays = (rng.uniform(*config.action_delay, n) / timestep).round()

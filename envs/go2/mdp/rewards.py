@@ -60,7 +60,7 @@ def torques(state: State[Array], config: RewardConfig) -> Array:
 
 
 def dof_acc(state: State[Array], config: RewardConfig) -> Array:
-    """Return the sum of squared changes of joint speed over a policy step, (rad/s)^2; ``Rewarder`` divides by dt^2."""
+    """Return the sum of squared changes of joint speed in a policy step, (rad/s)^2; divided by dt^2 later."""
     return _sum_squares(state.last_joint_vel - state.joint_vel)
 
 
@@ -77,7 +77,7 @@ def dof_pos_limits(state: State[Array], config: RewardConfig) -> Array:
 
 
 def feet_air_time(state: State[Array], config: RewardConfig) -> Array:
-    """Return the sum over touchdowns of swing time minus the desired one, s; 0 for xy commands up to 0.1 m/s."""
+    """Return the sum over touchdowns of swing time minus the desired one, s; 0 for xy commands <= 0.1 m/s."""
     excess = (state.air_time - config.air_time) * state.touchdown
     return excess.sum(1) * (_sum_squares(state.command[:, :2]) > 0.1**2)
 

@@ -1,7 +1,7 @@
-"""A batch of Go2 robots on the CPU: MuJoCo by ``mjbatch``, NumPy arrays, resets of just the robots concerned."""
+"""A batch of Go2 robots on the CPU: MuJoCo by ``mjbatch``, NumPy arrays, resets by index."""
 
 from dataclasses import asdict, fields
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -20,7 +20,6 @@ class Go2Batch(RobotBatch[np.ndarray]):
 
     asynchronous, array_kind = False, "NumPy array"
     simulation: Simulation
-    rng: np.random.Generator  # type: ignore[assignment]  # its overloads draw float64 where not told otherwise
 
     def __init__(
         self,
@@ -81,10 +80,10 @@ class Go2Batch(RobotBatch[np.ndarray]):
 
     def pack(self) -> dict[str, np.ndarray]:
         counters = {f"counter.{name}": np.array(value) for name, value in asdict(self.counters).items()}
-        return counters | {"rng": pack_rng(self.rng)}
+        return counters | {"rng": pack_rng(cast(np.random.Generator, self.rng))}
 
     def unpack(self, saved: dict[str, np.ndarray]) -> None:
-        unpack_rng(self.rng, saved["rng"])
+        unpack_rng(cast(np.random.Generator, self.rng), saved["rng"])
         counters = Counters(**{f.name: saved[f"counter.{f.name}"].item() for f in fields(Counters)})
         self._tally[:] = counters.blowups, counters.falls, counters.timeouts
         self._policy_steps = counters.policy_steps // self._n

@@ -113,5 +113,5 @@ class Simulation:
         try:
             self.batch.step(nstep=nstep)
         except RuntimeError:  # names one of them only; all that failed keep their time, the others went on
-            return self._time == before
+            return np.asarray(self._time == before)
         return np.zeros(len(before), bool)

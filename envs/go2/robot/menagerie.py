@@ -69,7 +69,7 @@ def directory() -> Path | None:
     if here.root is None and not here.is_cached(robot):
         return None
     try:
-        return robot.path(here)
+        return Path(robot.path(here))
     except mujoco_menagerie.MenagerieError:  # MENAGERIE_ROOT without this robot
         return None
 

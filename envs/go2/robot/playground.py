@@ -2,7 +2,7 @@
 
 Playground (github.com/google-deepmind/mujoco_playground, Apache-2.0; looked up on 2026-11-30) has a Go1 whose
 joystick task finds everything by name: the floor and the feet as geoms, the feet and `imu` as sites, sensors
-such as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `mjcf` gives the Go2
+such as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `to_mjcf` gives the Go2
 these names; its code for the Go1 then runs on it. Its observation `state` [48] holds velocity, gyro and
 gravity in the base frame, joint angles minus those of `home`, joint speeds, the last action and the command:
 the same quantities as ours, in the same order of joints as in the model, unscaled.
@@ -41,7 +41,7 @@ STATE = (  # of Playground's observation: our term and its length, in order
 )
 
 
-def mjcf(config: EnvConfig) -> str:
+def to_mjcf(config: EnvConfig) -> str:
     """The task's robot on its floor as MJCF with Playground's names; the physics stays as it is.
 
     Its joints are in our order of legs, FL FR RL RR. MJX and MuJoCo Warp have no PGS solver, so that one
@@ -80,7 +80,8 @@ def mjcf(config: EnvConfig) -> str:
             intprm=[found, reduction, slots],
         )
     spec.compile()
-    return spec.to_xml()
+    xml: str = spec.to_xml()
+    return xml
 
 
 def from_playground(states: np.ndarray, clock: np.ndarray, config: EnvConfig) -> np.ndarray:
@@ -119,5 +120,5 @@ def to_playground(observations: np.ndarray, config: EnvConfig) -> np.ndarray:
     return np.concatenate([columns[name] for name, _ in STATE], axis=1)
 
 
-def _cuts() -> list[int]:
-    return np.cumsum([dim for _, dim in STATE])[:-1].tolist()
+def _cuts() -> np.ndarray:
+    return np.cumsum([dim for _, dim in STATE])[:-1]

@@ -153,23 +153,27 @@ def _dress_leg(spec: mujoco.MjSpec, name: str, x: float, y: float, accent: tuple
     _ellipsoid(calf, (FOOT_X, 0, -LINK), (FOOT_RADIUS + 0.001,) * 3, RUBBER)
 
 
-def _capsule(body: Any, start: tuple, end: tuple, radius: float, rgba: tuple) -> None:
+def _capsule(
+    body: Any, start: tuple[float, ...], end: tuple[float, ...], radius: float, rgba: tuple[float, ...]
+) -> None:
     _add(body, mujoco.mjtGeom.mjGEOM_CAPSULE, rgba, size=[radius, 0, 0], fromto=[*start, *end])
 
 
-def _cylinder(body: Any, start: tuple, end: tuple, radius: float, rgba: tuple) -> None:
+def _cylinder(
+    body: Any, start: tuple[float, ...], end: tuple[float, ...], radius: float, rgba: tuple[float, ...]
+) -> None:
     _add(body, mujoco.mjtGeom.mjGEOM_CYLINDER, rgba, size=[radius, 0, 0], fromto=[*start, *end])
 
 
-def _box(body: Any, pos: tuple, half_sizes: tuple, rgba: tuple) -> None:
+def _box(body: Any, pos: tuple[float, ...], half_sizes: tuple[float, ...], rgba: tuple[float, ...]) -> None:
     _add(body, mujoco.mjtGeom.mjGEOM_BOX, rgba, size=half_sizes, pos=pos)
 
 
-def _ellipsoid(body: Any, pos: tuple, radii: tuple, rgba: tuple) -> None:
+def _ellipsoid(body: Any, pos: tuple[float, ...], radii: tuple[float, ...], rgba: tuple[float, ...]) -> None:
     _add(body, mujoco.mjtGeom.mjGEOM_ELLIPSOID, rgba, size=radii, pos=pos)
 
 
-def _add(body: mujoco.MjsBody, kind: mujoco.mjtGeom, rgba: tuple, **shape: Any) -> None:
+def _add(body: mujoco.MjsBody, kind: mujoco.mjtGeom, rgba: tuple[float, ...], **shape: Any) -> None:
     body.add_geom(type=kind, rgba=rgba, group=GROUP, contype=0, conaffinity=0, mass=0, **shape)
 
 

@@ -1,4 +1,4 @@
-"""The GPU backend: MuJoCo Warp, thousands of robots on a GPU (or, slowly, on the CPU). Needs the extra `gpu`."""
+"""The GPU backend: MuJoCo Warp, thousands of robots on a GPU (or, slowly, on the CPU). Extra `gpu`."""
 
 import warp as wp
 

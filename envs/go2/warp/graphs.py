@@ -41,7 +41,7 @@ def record_torch(
 
 
 def record_warp(run: Callable[[], None], device: torch.device) -> Callable[[], None]:
-    """Record Warp's launches, as ``record_torch`` does torch's; they are replayed on torch's current stream."""
+    """Record Warp's launches like ``record_torch`` torch's; they are replayed on torch's current stream."""
     if device.type != "cuda":
         return run
     for _ in range(WARMUP):

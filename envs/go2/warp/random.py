@@ -1,4 +1,4 @@
-"""Random numbers on a device under the names of ``np.random.Generator``, so that the task draws the same way."""
+"""Random numbers on a device, under the names of ``np.random.Generator``."""
 
 from collections.abc import Sequence
 

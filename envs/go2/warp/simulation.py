@@ -14,8 +14,8 @@ from torch import Tensor
 from envs.go2.rows import Rows
 from envs.go2.warp.graphs import record_warp
 
-# Room for contacts and for constraint rows, per robot. A foot makes one contact of four rows, and a joint at its
-# limit one row; a robot that lies on its links makes up to four contacts per box or cylinder.
+# Room for contacts and for constraint rows, per robot. A foot makes one contact of four rows, and a joint at
+# its limit one row; a robot that lies on its links makes up to four contacts per box or cylinder.
 FEET_ONLY, ALL_LINKS = (8, 32), (48, 224)
 DERIVED = ("body_subtreemass", "body_invweight0", "dof_invweight0")  # fields that MuJoCo derives from masses
 
@@ -61,9 +61,11 @@ class WarpSimulation:
             self._model = mjw.put_model(model)
             self._data = mjw.put_data(model, standing, nworld=n, nconmax=contacts, njmax=rows)
         data = self._data
-        self.qpos, self.qvel = wp.to_torch(data.qpos), wp.to_torch(data.qvel)
-        self.sensors, self.torque = wp.to_torch(data.sensordata), wp.to_torch(data.actuator_force)
-        self.warmstart = wp.to_torch(data.qacc_warmstart)
+        self.qpos: Tensor = wp.to_torch(data.qpos)
+        self.qvel: Tensor = wp.to_torch(data.qvel)
+        self.sensors: Tensor = wp.to_torch(data.sensordata)
+        self.torque: Tensor = wp.to_torch(data.actuator_force)
+        self.warmstart: Tensor = wp.to_torch(data.qacc_warmstart)
         self.controls = torch.zeros(decimation, n, model.nu, device=device)
         self._controls: list[Any] = [wp.from_torch(controls) for controls in self.controls]
         self._ctrl: Any = data.ctrl
@@ -71,12 +73,13 @@ class WarpSimulation:
         self.step: Callable[[], None] = self._advance
 
     def expand(self, name: str) -> Tensor:
-        """Return a live model field [B, ...] that may differ between the robots from now on; call before ``record``."""
+        """Return a live model field [B, ...] that may differ between the robots; call before ``record``."""
         field = getattr(self._model, name)
         if field.shape[0] != self.num_sims:
             values = np.repeat(field.numpy(), self.num_sims, axis=0)
             setattr(self._model, name, wp.array(values, dtype=field.dtype, device=self._warp_device))
-        return wp.to_torch(getattr(self._model, name))
+        live: Tensor = wp.to_torch(getattr(self._model, name))
+        return live
 
     def set_const(self) -> None:
         """Recompute the constants that MuJoCo derives from masses."""
