@@ -1,8 +1,8 @@
-"""Section G: physics steps per second on a graphics card, and from how many robots on it beats the processor.
+"""Section G: physics steps per second on a GPU, and the number of robots from which it beats the CPU.
 
-Both backends of the task start from states of early training and go on from there, with observations,
-rewards, falls and resets; they take turns, and the best round counts. Without a card the section says so;
-MuJoCo Warp on the processor is measured only when asked for, because it is slow.
+Both backends of the task continue from states of early training, with observations, rewards, falls and
+resets. They take turns, and the best round counts. Without a GPU the section says so; it measures MuJoCo Warp
+on the CPU only on request, because that is slow.
 """
 
 from importlib.util import find_spec
@@ -19,58 +19,58 @@ from envs.lab.throughput import PHYSICS_STEPS, steps_per_second, thread_counts
 
 ROBOTS = {"cuda": (16, 64, 256, 1024, 4096, 16384), "cpu": (16, 64, 256)}
 ROUNDS = 3
-LEAST_STEPS = 24  # policy steps in one cell and round, at least
+LEAST_STEPS = 24  # policy steps of one cell in one round, at least
 WITHOUT = (
-    "not measured: needs a graphics card that torch can use, and MuJoCo Warp (pip install 'herd[gpu]').\n"
-    "--device cpu measures MuJoCo Warp on the processor instead"
+    "not measured: needs a GPU that torch can use, and MuJoCo Warp (pip install 'herd[gpu]').\n"
+    "--device cpu measures MuJoCo Warp on the CPU instead"
 )
 
 
-class Card:
-    """``robots`` robots of a task on a device, as ``Environment``."""
+class WarpEnvironment:
+    """``Environment`` with its robots on a device, by MuJoCo Warp."""
 
     def __init__(self, config: EnvConfig, robots: int, device: str):
         import torch
 
         from envs.go2.warp.batch import WarpBatch
 
-        self._torch = torch
-        self.batch = WarpBatch(config, robots, (0, 0), torch.empty(0, device=device).device)
+        self._torch, self._device = torch, torch.empty(0, device=device).device
+        self.batch = WarpBatch(config, robots, (0, 0), self._device)
 
     def prepare(self, work: Work) -> None:
-        """Puts the robots into the first states of the work; its actions travel to the device."""
+        """Put the robots into the first states of the work, and its actions on the device."""
         tensor, state = self._torch.from_numpy, self.batch.state
-        self.actions = tensor(work.actions).to(self.batch.device)
+        self.actions = tensor(work.actions).to(self._device)
         state.qpos.copy_(tensor(work.states[0, :, 1:20]))  # after the time
         state.qvel.copy_(tensor(work.states[0, :, 20:38]))
         state.derive()
         self._wait()
 
     def run(self) -> None:
-        """Takes every policy step and waits for the device once, at the end."""
+        """Take every policy step; wait for the device once, at the end."""
         for actions in self.actions:
             self.batch.step(actions)
         self._wait()
 
     def _wait(self) -> None:
-        if self.batch.device.type == "cuda":
-            self._torch.cuda.synchronize(self.batch.device)
+        if self._device.type == "cuda":
+            self._torch.cuda.synchronize(self._device)
 
 
 def is_installed() -> bool:
-    """Whether the extra with MuJoCo Warp is."""
+    """Return whether MuJoCo Warp is installed."""
     return find_spec("mujoco_warp") is not None
 
 
 def default_device() -> str | None:
-    """The first card, if there is one and MuJoCo Warp is installed."""
+    """Return the first GPU, if there is one and MuJoCo Warp is installed."""
     import torch
 
     return "cuda:0" if is_installed() and torch.cuda.is_available() else None
 
 
 def measure(lab: Lab) -> dict[str, Any]:
-    """The device's name and a row per number of robots: physics steps per second of both backends."""
+    """Return the device's name, and physics steps per second of both backends per number of robots."""
     if lab.device is None:
         return {"device": None, "rows": []}
     import torch
@@ -81,35 +81,38 @@ def measure(lab: Lab) -> dict[str, Any]:
         ((4,), 1, 2, 8) if lab.quick else (ROBOTS[kind], ROUNDS, LEAST_STEPS, PHYSICS_STEPS)
     )
     config, decimation, threads = lab.config, lab.config.physics.decimation, thread_counts()[-1]
-    lab.progress("graphics card: collecting states")
+    lab.progress("GPU: collecting states")
     size = dict(robots=4, steps=2) if lab.quick else {}
     visited = collect(config, TRAINING_TARGETS, round(TRAINING_WARMUP / config.control_dt), **size)
     rows = []
     for robots in sizes:
-        lab.progress(f"graphics card: {robots:,} robots")
+        lab.progress(f"GPU: {robots:,} robots")
         work = visited.sample(max(least, round(steps / robots / decimation)), robots)
-        engines: list[Steps] = [Environment(config, robots, threads), Card(config, robots, lab.device)]
+        engines: list[Steps] = [
+            Environment(config, robots, threads),
+            WarpEnvironment(config, robots, lab.device),
+        ]
         engines[1].prepare(work.sample(2, robots))
         engines[1].run()  # compiles
         best = np.zeros(2)
         for _ in range(rounds):
             best = np.maximum(best, [steps_per_second(engine, work, decimation)[0] for engine in engines])
-        rows.append({"robots": robots, "processor": float(best[0]), "card": float(best[1])})
+        rows.append({"robots": robots, "cpu": float(best[0]), "gpu": float(best[1])})
     return {"device": lab.device, "name": name, "threads": threads, "rows": [] if lab.quick else rows}
 
 
 def crossover(rows: list[dict[str, Any]]) -> int | None:
-    """The least number of robots from which on, as far as measured, the card is faster; None for nowhere."""
+    """Return the number of robots from which the GPU is always faster, as far as measured; None if nowhere."""
     found = None
     for row in sorted(rows, key=lambda row: -row["robots"]):
-        if row["card"] <= row["processor"]:
+        if row["gpu"] <= row["cpu"]:
             break
         found = row["robots"]
     return found
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
-    """Prints the section."""
+    """Print the section."""
     if result["device"] is None:
         console.print(WITHOUT, markup=False)
         return
@@ -122,11 +125,11 @@ def show(console: Console, result: dict[str, Any]) -> None:
     for column in table.columns[1:]:
         column.justify = "right"
     for key, backend in (
-        ("processor", f"mjbatch, {result['threads']} threads"),
-        ("card", f"warp, {result['device']}"),
+        ("cpu", f"mjbatch, {result['threads']} threads"),
+        ("gpu", f"warp, {result['device']}"),
     ):
         table.add_row(backend, *(f"{row[key]:,.0f}" for row in rows))
     console.print(table)
     least = crossover(rows)
-    where = "for none of these numbers of robots" if least is None else f"from {least:,} robots on"
+    where = "for none of these numbers of robots" if least is None else f"from {least:,} robots upwards"
     console.print(f"warp is faster {where}")

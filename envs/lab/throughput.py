@@ -1,9 +1,9 @@
 """Section C: physics steps per second of every engine, for robots that stand and for robots in training.
 
 A cell is one engine with some number of robots and threads. Every round visits every cell once, so that other
-load on the machine does not hit one engine alone; the best round counts. There are two kinds of states: robots
-that stand still, and robots that follow random targets, stumble, fall and are reset, as in early training.
-Standing robots can make an engine look better than it is.
+load on the machine does not hit one engine alone; the best round counts. There are two kinds of states:
+robots that stand still, and robots that follow random targets, stumble, fall and are reset, as in early
+training. Standing robots make an engine look better than it is.
 """
 
 import itertools

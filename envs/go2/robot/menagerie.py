@@ -1,10 +1,10 @@
-"""The looks of the real Go2: the meshes of MuJoCo Menagerie's `unitree_go2`, where they are on this machine.
+"""Meshes of the real Go2: those of MuJoCo Menagerie's `unitree_go2`, if they are on this machine.
 
-They come with the package `mujoco-menagerie` (30 MB, BSD-3-Clause), which is asked only for what it has:
+The package `mujoco-menagerie` (30 MB, BSD-3-Clause) finds them, once they are downloaded:
 
     pip install mujoco-menagerie && python -m mujoco_menagerie prefetch unitree_go2
 
-or `MENAGERIE_ROOT=DIRECTORY` with a checkout of Menagerie. Nothing is downloaded from here.
+or in a checkout of Menagerie at `MENAGERIE_ROOT=DIRECTORY`. This module never downloads anything.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ class Part:
 
 @dataclass(frozen=True)
 class Meshes:
-    """All that is seen of one robot."""
+    """The visible parts of one robot."""
 
     files: dict[str, str]
     parts: Sequence[Part]
 
     def add_to(self, scene: mujoco.MjSpec) -> None:
-        """Makes the meshes known to a scene, once for all its robots."""
+        """Add the meshes to a scene, once for all its robots."""
         for name, file in self.files.items():
             scene.add_mesh(name=name, file=file)
 
     def dress(self, scene: mujoco.MjSpec, prefix: str, group: int) -> None:
-        """Dresses the robot whose bodies have the names `prefix` + their own; its physics stays as it is."""
+        """Add the parts to the robot whose body names start with `prefix`; its physics does not change."""
         for part in self.parts:
             scene.body(prefix + part.body).add_geom(
                 type=MESH,
@@ -60,7 +60,7 @@ class Meshes:
 
 
 def directory() -> Path | None:
-    """Where Menagerie's Go2 lies; None without the package or without the files."""
+    """Return the directory of Menagerie's Go2; None without the package or the files."""
     try:
         import mujoco_menagerie
     except ImportError:
@@ -75,7 +75,7 @@ def directory() -> Path | None:
 
 
 def load() -> Meshes | None:
-    """The meshes, None where they are not on this machine."""
+    """Return the meshes; None if they are not on this machine."""
     found = directory()
     return None if found is None else _read(found)
 

@@ -1,8 +1,8 @@
-"""The Go2's left-right mirror image: how observations and actions change when the robot is seen in a mirror.
+"""The Go2's left-right symmetry: observations and actions of the mirror image of a robot.
 
-The mirror is the robot's x-z plane. Left and right legs swap; of vectors the y component changes its sign,
-of angular velocities (which are pseudovectors) x and z do, and so does the abduction of the hips. Half a
-gait period turns the trot into its mirror image, so the clock's sine and cosine change their signs.
+The mirror is the robot's x-z plane. Left and right legs swap places. Vectors change the sign of y, angular
+velocities (pseudovectors) that of x and z, and hip joints (abduction) that of their angle. Half a gait period
+turns the trot into its mirror image, so the sine and cosine of the gait clock change their signs.
 """
 
 from collections.abc import Iterable
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-JOINTS = (3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8)  # where joint i's image is: FL <-> FR, RL <-> RR
-JOINT_SIGNS = (-1, 1, 1) * 4  # hips turn the other way, thighs and calves do not
+JOINTS = (3, 4, 5, 0, 1, 2, 9, 10, 11, 6, 7, 8)  # index of the image of joint i: FL <-> FR, RL <-> RR
+JOINT_SIGNS = (-1, 1, 1) * 4  # hips change their sign, thighs and calves do not
 
 _IN_PLACE = {
     "base_lin_vel": (1, -1, 1),
@@ -25,7 +25,7 @@ _PER_JOINT = ("joint_pos", "joint_vel", "last_action")
 
 @dataclass(frozen=True)
 class Mirror:
-    """`mirrored = values[..., index] * sign` for observations [D] and actions [12]; twice is the identity."""
+    """Observations [D] and actions [12] are mirrored by `values[..., index] * sign`; twice is the identity."""
 
     obs_index: np.ndarray
     obs_sign: np.ndarray
@@ -34,13 +34,13 @@ class Mirror:
 
 
 def mirror(terms: Iterable[tuple[str, int, object]]) -> Mirror:
-    """The mirror image for observations made of these terms.
+    """Return the mirror image for observations of these terms.
 
     Args:
         terms: (name, dimension, scale) of each term, in order.
 
     Raises:
-        ValueError: It is not known how a term is mirrored.
+        ValueError: If the mirror image of a term is unknown.
     """
     index: list[int] = []
     sign: list[int] = []

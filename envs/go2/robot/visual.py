@@ -20,7 +20,7 @@ SHELL, TRIM, METAL, RUBBER = (
     (0.33, 0.35, 0.38, 1),
     (0.06, 0.06, 0.07, 1),
 )
-ACCENTS = (  # one for each robot in turn
+ACCENTS = (  # of the robots, in turn
     (0.10, 0.62, 0.85, 1),
     (0.95, 0.55, 0.15, 1),
     (0.30, 0.70, 0.35, 1),
@@ -28,18 +28,18 @@ ACCENTS = (  # one for each robot in turn
     (0.55, 0.42, 0.80, 1),
     (0.90, 0.78, 0.20, 1),
 )
-LAMP = (3.5, 0.5, 6.0)  # m, where the lamp is from the middle of the picture: behind the camera
-PICTURE_SIZE = (1920, 1080)  # pixels, the largest that can be rendered offscreen
+LAMP = (3.5, 0.5, 6.0)  # m, from the middle of the picture: behind the camera
+PICTURE_SIZE = (1920, 1080)  # pixels, the largest picture that can be rendered offscreen
 
 
 def stage(robots: int, meshes: Meshes | None = None) -> mujoco.MjModel:
-    """A floor with several robots, to be posed by writing `qpos` [robots * 19] and not to be stepped.
+    """Build a floor with several robots. Pose them by writing `qpos` [robots * 19]; do not step it.
 
     Robot i has the bodies of the Go2 under the names `i/base`, `i/FL_hip`, ….
 
     Args:
-        robots: How many.
-        meshes: Looks of the real robot instead of primitives.
+        robots: Number of robots.
+        meshes: Meshes of the real robot, in place of primitives.
     """
     scene = mujoco.MjSpec()
     scene.modelname = "stage"
@@ -56,7 +56,12 @@ def stage(robots: int, meshes: Meshes | None = None) -> mujoco.MjModel:
             robot.delete(light)
         for key in robot.keys:
             robot.delete(key)
-        for name in ("timestep", "iterations", "integrator", "solver"):  # it is not stepped: no conflict
+        for name in (
+            "timestep",
+            "iterations",
+            "integrator",
+            "solver",
+        ):  # without effect, as it is not stepped; they must agree
             setattr(robot.option, name, getattr(scene.option, name))
         scene.worldbody.add_frame().attach_body(robot.body("base"), f"{i}/", "")
         if meshes is not None:
@@ -65,14 +70,14 @@ def stage(robots: int, meshes: Meshes | None = None) -> mujoco.MjModel:
 
 
 def _add_surroundings(scene: mujoco.MjSpec) -> None:
-    """Sky, checker floor and a lamp that casts shadows; the lamp is light 0."""
+    """Add a sky, a checker floor and, as light 0, a lamp that casts shadows."""
     scene.visual.global_.offwidth, scene.visual.global_.offheight = PICTURE_SIZE
     quality = scene.visual.quality
-    quality.shadowsize, quality.numslices, quality.numstacks = 2048, 16, 8  # quick without a graphics card
+    quality.shadowsize, quality.numslices, quality.numstacks = 2048, 16, 8  # fast without a GPU
     scene.visual.headlight.ambient = [0.35, 0.35, 0.37]
     scene.visual.headlight.diffuse = [0.2, 0.2, 0.2]
     scene.visual.headlight.specular = [0.1, 0.1, 0.1]
-    scene.stat.center, scene.stat.extent = [0, 0, 0.2], 4.0  # m, half the width of the shadows' map
+    scene.stat.center, scene.stat.extent = [0, 0, 0.2], 4.0  # m, half the width of the shadow map
     scene.add_texture(
         name="sky",
         type=mujoco.mjtTexture.mjTEXTURE_SKYBOX,
@@ -108,11 +113,11 @@ def _add_surroundings(scene: mujoco.MjSpec) -> None:
 
 
 def add_visuals(spec: mujoco.MjSpec, accent: tuple[float, ...] = ACCENTS[0]) -> None:
-    """Dresses the Go2 of `envs.go2.model.make_spec`; its physics stays as it is.
+    """Add shapes to the Go2 of `envs.go2.robot.mjcf.make_spec`; its physics does not change.
 
     Args:
         spec: The robot.
-        accent: RGBA of the marks by which one tells robots apart.
+        accent: RGBA of the marks that distinguish robots.
     """
     _dress_base(spec.body("base"), accent)
     for name in LEGS:
@@ -121,7 +126,7 @@ def add_visuals(spec: mujoco.MjSpec, accent: tuple[float, ...] = ACCENTS[0]) -> 
 
 
 def _add_saddle(base: mujoco.MjsBody, accent: tuple[float, ...]) -> None:
-    """A mark on the back by which one tells robots apart that look alike."""
+    """Add a mark on the back that distinguishes robots with the same meshes."""
     _box(base, (-0.03, 0.0, 0.062), (0.06, 0.03, 0.005), accent)
 
 
@@ -139,7 +144,7 @@ def _dress_base(base: mujoco.MjsBody, accent: tuple[float, ...]) -> None:
 
 
 def _dress_leg(spec: mujoco.MjSpec, name: str, x: float, y: float, accent: tuple[float, ...]) -> None:
-    """One leg; x is 1 for front and -1 for rear legs, y is 1 for left and -1 for right ones."""
+    """Add the shapes of a leg; x is 1 for front and -1 for rear legs, y is 1 for left and -1 for right legs."""
     hip, thigh, calf = (spec.body(f"{name}_{link}") for link in ("hip", "thigh", "calf"))
     _cylinder(hip, (-0.035 * x, 0, 0), (0.04 * x, 0, 0), 0.044, METAL)  # the hip's motor
     _cylinder(hip, (0, (THIGH_Y - HIP_Y) * 0.3 * y, 0), (0, (THIGH_Y - 0.02) * y, 0), 0.045, TRIM)
@@ -178,7 +183,7 @@ def _add(body: mujoco.MjsBody, kind: mujoco.mjtGeom, rgba: tuple[float, ...], **
 
 
 def grid(robots: int, spacing: float) -> np.ndarray:
-    """Places [robots, 2] on a square grid, m; the first robot is at the origin, in front."""
+    """Return places [robots, 2] on a square grid, m; the first robot is at the origin, in front."""
     side = int(np.ceil(np.sqrt(robots)))
     rows, columns = np.divmod(np.arange(robots), side)
     # 0, 1, -1, 2, -2, …: neighbours to the left and to the right in turn
