@@ -37,7 +37,7 @@ def _spaces(config: EnvConfig, batch: Go2Batch) -> tuple[Box, Box]:
 
 
 class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One robot; ``info`` holds the tracking errors (m/s, rad/s) and, as ``bad``, whether the physics diverged."""
+    """One robot; ``info`` holds the tracking errors (m/s, rad/s) and whether the physics diverged (``bad``)."""
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
@@ -85,7 +85,7 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
 class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     """A batch of robots that behaves like Gymnasium's ``SyncVectorEnv`` of ``Go2Env``.
 
-    The autoreset mode decides the observation of the step that ends an episode, and the start of the next one:
+    The autoreset mode decides what the step that ends an episode returns, and when the next one begins:
 
     * ``NextStep``: the final observation; the next step resets, ignores the action and gives the reward 0.
     * ``SameStep``: the first observation of the next episode; the final one is in ``infos["final_obs"]``, its

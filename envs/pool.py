@@ -77,7 +77,7 @@ class RobotPool(Generic[Array]):
             ValueError: If the actions have another shape or type, or (on the CPU) are not finite.
         """
         batch = self._idle(index)
-        batch.check_actions(actions)
+        check_actions(actions, batch.actions)
         batch.set_actions(actions)
         future: Future[StepResult[Array]]
         if batch.asynchronous:
@@ -123,6 +123,25 @@ class RobotPool(Generic[Array]):
         if pending is not None and not pending.done():
             raise RuntimeError(f"batch {index}: a step is in flight; wait for its future first")
         return self._batches[index]
+
+
+def check_actions(actions: Any, like: Array) -> None:
+    """Check actions before a step.
+
+    Args:
+        actions: The actions.
+        like: An array of the same kind, shape and type as they must have.
+
+    Raises:
+        ValueError: If they are different, or a NumPy array whose numbers are not all finite; one line.
+    """
+    shape, dtype = tuple(np.shape(actions)), getattr(actions, "dtype", None)
+    if not isinstance(actions, type(like)) or (shape, dtype) != (tuple(like.shape), like.dtype):
+        given = f"{type(actions).__name__ if dtype is None else dtype}{list(shape)}"
+        kind = "NumPy array" if isinstance(like, np.ndarray) else "torch tensor"
+        raise ValueError(f"actions={given}: must be a {kind} float32{list(like.shape)}")
+    if isinstance(actions, np.ndarray) and not np.isfinite(actions).all():
+        raise ValueError("actions: must be finite")
 
 
 def make_pool(

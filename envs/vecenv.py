@@ -91,7 +91,7 @@ class VecEnv:
         return abs(roll) > self.max_roll or abs(pitch) > self.max_pitch or height < self.min_height
 
     def _observe(self) -> np.ndarray:
-        """Return base height 1, projected gravity 3, base velocity 6, joint angles 12, joint speeds 12 [n, 34]."""
+        """Return height 1, projected gravity 3, base velocity 6, joint angles 12, joint speeds 12 [n, 34]."""
         rows = []
         for data in self.datas:
             height, gravity = data.qpos[2:3], projected_gravity(data.qpos[3:7])
@@ -100,7 +100,7 @@ class VecEnv:
 
 
 def rotation_matrix(quat: np.ndarray) -> np.ndarray:
-    """Return the rotation [3, 3] of a unit quaternion (w, x, y, z): columns are the body's axes in the world."""
+    """Return the rotation [3, 3] of a unit quaternion (w, x, y, z): columns are body axes in the world."""
     w, x, y, z = quat
     return np.array(
         [
@@ -112,7 +112,7 @@ def rotation_matrix(quat: np.ndarray) -> np.ndarray:
 
 
 def projected_gravity(quat: np.ndarray) -> np.ndarray:
-    """Return the direction of gravity in the base frame, R^T (0, 0, -1) [3], for a quaternion (w, x, y, z)."""
+    """Return gravity's direction in the base frame, R^T (0, 0, -1) [3], for a quaternion (w, x, y, z)."""
     down = np.array([0.0, 0.0, -1.0])
     return np.asarray(rotation_matrix(quat).T @ down)
 

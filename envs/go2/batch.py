@@ -18,39 +18,21 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import fields
-from typing import Any, ClassVar, Generic, Protocol
+from typing import ClassVar, Generic
 
 import mujoco
 import numpy as np
 
 from envs.arrays import Array, Random, constant, namespace, to_host, write, zeros
 from envs.config import EnvConfig
+from envs.go2.backend import Rows, Simulation
 from envs.go2.mdp import commands, randomization, resets, terminations
 from envs.go2.mdp.observations import Observer
 from envs.go2.mdp.rewards import Rewarder
 from envs.go2.records import Records, check_saved
 from envs.go2.robot.constants import DEFAULT_JOINTS
-from envs.go2.rows import Rows
 from envs.go2.state import State
 from envs.results import Counters, StepResult
-
-
-class Simulation(randomization.PerRobotModel[Array], Protocol[Array]):
-    """The physics of B robots on a backend.
-
-    Attributes:
-        qpos, qvel: Live positions [B, 19] and velocities [B, 18], in the physics' own precision.
-        sensors: Readings [B, nsensordata] float32 as of the start of the last physics step.
-        torque: Joint torques [B, 12] float32, N m, as of the start of the last physics step.
-    """
-
-    qpos: Array
-    qvel: Array
-    sensors: Array
-    torque: Array
-
-    def place(self, rows: Rows[Array], qpos: Array, qvel: Array) -> None:
-        """Put robots into fresh simulations at positions [n, 19] and velocities [n, 18]."""
 
 
 class RobotBatch(ABC, Generic[Array]):
@@ -64,6 +46,7 @@ class RobotBatch(ABC, Generic[Array]):
         rewarder: The reward terms.
         rng: The source of everything random.
         state: The live state that the terms read.
+        actions: Actions [B, 12] float32 of the newest step.
         result: The result of the newest step; overwritten by the next one.
         device: Where the robots live as torch tensors; None for NumPy arrays.
         records: Records of the episodes in progress, which no term reads.
@@ -71,7 +54,6 @@ class RobotBatch(ABC, Generic[Array]):
     """
 
     asynchronous: ClassVar[bool]
-    array_kind: ClassVar[str]  # in messages
     device: str | None = None
     simulation: Simulation[Array]
     state: State[Array]
@@ -79,7 +61,7 @@ class RobotBatch(ABC, Generic[Array]):
     rng: Random[Array]
     result: StepResult[Array]
     _fields: dict[str, Array]  # per-robot model fields [B, ...], by their names in `mjModel`
-    _actions: Array  # [B, 12] of the step in progress
+    actions: Array
     _previous_target: Array  # [B, 12] rad, the joint targets before the newest ones
     _tally: Array  # [3] episodes ended by divergence, fall, time-out
 
@@ -105,7 +87,7 @@ class RobotBatch(ABC, Generic[Array]):
         self.records = Records.start(n, single, precise)
         delay = randomization.draw_delay(config.randomization, n, config.physics.timestep, rng)
         self.records.delay += delay
-        self._actions = zeros((n, 12), single)
+        self.actions = zeros((n, 12), single)
         self._previous_target = zeros((n, 12), precise)
         self._tally = zeros((3,), single, "int64")
         self._policy_steps = 0  # of each robot
@@ -114,7 +96,7 @@ class RobotBatch(ABC, Generic[Array]):
         # Called by `advance`; a backend may put recorded graphs in their place.
         self._phases: tuple[Callable[[], None], Callable[[], None]] = (self.set_targets, self.finish_step)
 
-    # Provided by the backend.
+    # Each backend provides these.
 
     @abstractmethod
     def select(self, mask: Array) -> Rows[Array]:
@@ -173,23 +155,9 @@ class RobotBatch(ABC, Generic[Array]):
         self.records.wait[...] = 0
         return self.observer.observe(self.state, self.rng, out=self.result.obs)
 
-    def check_actions(self, actions: Any) -> None:
-        """Check actions before they are set.
-
-        Raises:
-            ValueError: If they are not [B, 12] float32 of the backend's kind of array; one line.
-        """
-        buffer = self._actions
-        given, wanted = (
-            (tuple(np.shape(values)), getattr(values, "dtype", None)) for values in (actions, buffer)
-        )
-        if not isinstance(actions, type(buffer)) or given != wanted:
-            kind = f"{getattr(actions, 'dtype', type(actions).__name__)}{list(np.shape(actions))}"
-            raise ValueError(f"actions={kind}: must be a {self.array_kind} float32{list(buffer.shape)}")
-
     def set_actions(self, actions: Array) -> None:
         """Copy the actions [B, 12] of the next step."""
-        self._actions[...] = actions
+        self.actions[...] = actions
 
     def step(self, actions: Array) -> StepResult[Array]:
         """Advance every robot by one policy step.
@@ -234,7 +202,7 @@ class RobotBatch(ABC, Generic[Array]):
         state, control = self.state, self.config.control
         state.last_action[...] = state.action
         limit = control.clip_actions
-        namespace(state.action).clip(self._actions, -limit, limit, out=state.action)
+        namespace(state.action).clip(self.actions, -limit, limit, out=state.action)
         target = self.records.target
         self._previous_target[...] = target
         target[...] = state.action

@@ -102,7 +102,7 @@ def measure(lab: Lab) -> dict[str, Any]:
 
 
 def crossover(rows: list[dict[str, Any]]) -> int | None:
-    """Return the number of robots from which the GPU is always faster, as far as measured; None if nowhere."""
+    """Return the number of robots from which the GPU was always faster; None if there is none."""
     found = None
     for row in sorted(rows, key=lambda row: -row["robots"]):
         if row["gpu"] <= row["cpu"]:

@@ -6,11 +6,11 @@ from typing import Any, cast
 import numpy as np
 
 from envs.config import EnvConfig
+from envs.go2.backend import IndexedRows, Rows
 from envs.go2.batch import RobotBatch
 from envs.go2.mjbatch.simulation import Simulation
 from envs.go2.robot import mjcf
 from envs.go2.robot.physics import check_contacts
-from envs.go2.rows import IndexedRows, Rows
 from envs.go2.state import State
 from envs.results import Counters
 
@@ -18,7 +18,7 @@ from envs.results import Counters
 class Go2Batch(RobotBatch[np.ndarray]):
     """``n`` robots of one task in NumPy arrays; see ``RobotBatch``."""
 
-    asynchronous, array_kind = False, "NumPy array"
+    asynchronous = False
     simulation: Simulation
 
     def __init__(
@@ -45,11 +45,6 @@ class Go2Batch(RobotBatch[np.ndarray]):
         super().__init__(config, n, mj_model, Simulation(mj_model, n, num_threads), State.zeros(n), rng)
         self._diverged = np.zeros(n, bool)
         self.reset()
-
-    def check_actions(self, actions: Any) -> None:
-        super().check_actions(actions)
-        if not np.isfinite(actions).all():
-            raise ValueError("actions: must be finite")
 
     def select(self, mask: np.ndarray) -> IndexedRows:
         return IndexedRows(np.flatnonzero(mask))

@@ -4,8 +4,8 @@ import mujoco
 import numpy as np
 from mjbatch import Batch
 
+from envs.go2.backend import Rows
 from envs.go2.robot.physics import has_diverged
-from envs.go2.rows import Rows
 
 UNSTABLE = [
     int(warning)

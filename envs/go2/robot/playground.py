@@ -1,11 +1,11 @@
 """Conversions to and from MuJoCo Playground: the robot's MJCF and observations.
 
 The Go1 joystick task of Playground (github.com/google-deepmind/mujoco_playground, Apache-2.0; looked up on
-2026-11-30) finds everything by name: the floor and the feet as geoms, the feet and `imu` as sites, sensors such
-as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `to_mjcf` gives the Go2 these
-names, so that Playground's code for the Go1 runs on it. Playground's observation `state` [48] holds velocity,
-gyro and gravity in the base frame, joint angles minus those of `home`, joint speeds, the last action and the
-command: the same quantities as ours, unscaled, with the joints in the order of the model.
+2026-11-30) finds everything by name: the floor and the feet as geoms, the feet and `imu` as sites, sensors
+such as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `to_mjcf` gives the Go2
+these names, so that Playground's code for the Go1 runs on it. Playground's observation `state` [48] holds
+velocity, gyro and gravity in the base frame, joint angles minus those of `home`, joint speeds, the last action
+and the command: the same quantities as ours, unscaled, with the joints in the order of the model.
 """
 
 from dataclasses import replace
@@ -44,7 +44,7 @@ STATE = (  # Playground's observation: our terms and their lengths, in order
 def to_mjcf(config: EnvConfig) -> str:
     """Return the task's robot on its floor as MJCF with Playground's names and the same physics.
 
-    Its legs are in our order, FL FR RL RR. MJX and MuJoCo Warp have no PGS solver, so Newton's takes its place.
+    Its legs are in our order, FL FR RL RR. MJX and MuJoCo Warp have no PGS solver; Newton's takes its place.
 
     Args:
         config: The task: its physics and PD gains.

@@ -25,7 +25,7 @@ _PER_JOINT = ("joint_pos", "joint_vel", "last_action")
 
 @dataclass(frozen=True)
 class Mirror:
-    """Observations [D] and actions [12] are mirrored by `values[..., index] * sign`; twice is the identity."""
+    """Mirrors observations [D] and actions [12]: `values[..., index] * sign`; twice is the identity."""
 
     obs_index: np.ndarray
     obs_sign: np.ndarray

@@ -1,7 +1,7 @@
-"""How the Go2 looks: shapes that touch nothing and weigh nothing, for pictures of one or several robots.
+"""The looks of the Go2: shapes without contacts or mass, for pictures of one or several robots.
 
-The shapes are primitives in geometry group 2, placed by eye around the links of `envs.go2.model`, in m, or
-the meshes of `envs.go2.robot.menagerie`.
+The shapes are primitives in geometry group 2, placed by eye around the links of `envs.go2.robot.mjcf`, in m,
+or the meshes of `envs.go2.robot.menagerie`.
 """
 
 from typing import Any
@@ -144,7 +144,7 @@ def _dress_base(base: mujoco.MjsBody, accent: tuple[float, ...]) -> None:
 
 
 def _dress_leg(spec: mujoco.MjSpec, name: str, x: float, y: float, accent: tuple[float, ...]) -> None:
-    """Add the shapes of a leg; x is 1 for front and -1 for rear legs, y is 1 for left and -1 for right legs."""
+    """Add the shapes of a leg; x is 1 for front and -1 for rear legs, y is 1 for left and -1 for right."""
     hip, thigh, calf = (spec.body(f"{name}_{link}") for link in ("hip", "thigh", "calf"))
     _cylinder(hip, (-0.035 * x, 0, 0), (0.04 * x, 0, 0), 0.044, METAL)  # the hip's motor
     _cylinder(hip, (0, (THIGH_Y - HIP_Y) * 0.3 * y, 0), (0, (THIGH_Y - 0.02) * y, 0), 0.045, TRIM)

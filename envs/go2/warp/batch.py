@@ -11,10 +11,10 @@ import torch
 from torch import Tensor
 
 from envs.config import EnvConfig
+from envs.go2.backend import MaskedRows, Rows
 from envs.go2.batch import RobotBatch
 from envs.go2.robot import mjcf
 from envs.go2.robot.physics import check_contacts, has_diverged
-from envs.go2.rows import MaskedRows, Rows
 from envs.go2.state import State
 from envs.go2.warp.graphs import record_torch
 from envs.go2.warp.random import DeviceRandom
@@ -28,7 +28,7 @@ class WarpBatch(RobotBatch[Tensor]):
     launched after it on torch's current stream; reading them on the host waits for the device.
     """
 
-    asynchronous, array_kind = True, "torch tensor"
+    asynchronous = True
     simulation: WarpSimulation
     rng: DeviceRandom
 

@@ -11,7 +11,7 @@ import torch
 import warp as wp
 from torch import Tensor
 
-from envs.go2.rows import Rows
+from envs.go2.backend import Rows
 from envs.go2.warp.graphs import record_warp
 
 # Room for contacts and for constraint rows, per robot. A foot makes one contact of four rows, and a joint at

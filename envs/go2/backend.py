@@ -1,7 +1,7 @@
-"""Some robots of a batch: how each backend computes for them and writes only their rows.
+"""The seam between the shared step and the backends: their physics, and addressing some robots of a batch.
 
-On the host they are indices, and work is done for them alone. On a device they are a mask whose values the
-host must not read, so the work is done for every robot and kept where the mask is set.
+On the host, some robots are indices, and work is done for them alone. On a device, they are a mask whose
+values the host must not read, so the work is done for every robot and kept where the mask is set.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from envs.arrays import Array_contra
+from envs.arrays import Array, Array_co, Array_contra
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,3 +61,37 @@ class MaskedRows:
             target.masked_fill_(mask, values)
         else:
             target.copy_(values.where(mask, target))
+
+
+class PerRobotModel(Protocol[Array_co]):
+    """B robots whose model fields may differ.
+
+    Attributes:
+        num_sims: B.
+    """
+
+    num_sims: int
+
+    def expand(self, name: str) -> Array_co:
+        """Return a live model field [B, ...] that may differ between the robots from now on."""
+
+    def set_const(self) -> None:
+        """Recompute the constants that MuJoCo derives from masses."""
+
+
+class Simulation(PerRobotModel[Array], Protocol[Array]):
+    """The physics of B robots on a backend.
+
+    Attributes:
+        qpos, qvel: Live positions [B, 19] and velocities [B, 18], in the physics' own precision.
+        sensors: Readings [B, nsensordata] float32 as of the start of the last physics step.
+        torque: Joint torques [B, 12] float32, N m, as of the start of the last physics step.
+    """
+
+    qpos: Array
+    qvel: Array
+    sensors: Array
+    torque: Array
+
+    def place(self, rows: Rows[Array], qpos: Array, qvel: Array) -> None:
+        """Put robots into fresh simulations at positions [n, 19] and velocities [n, 18]."""
