@@ -37,7 +37,7 @@ def _spaces(config: EnvConfig, batch: Go2Batch) -> tuple[Box, Box]:
 
 
 class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One robot; ``info`` holds the tracking errors (m/s, rad/s) and whether the physics diverged (``bad``)."""
+    """One robot; ``info`` holds tracking errors (m/s, rad/s) and whether the physics diverged (``bad``)."""
 
     metadata = {"render_modes": []}  # noqa: RUF012
 

@@ -4,8 +4,8 @@ The Go1 joystick task of Playground (github.com/google-deepmind/mujoco_playgroun
 2026-11-30) finds everything by name: the floor and the feet as geoms, the feet and `imu` as sites, sensors
 such as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `to_mjcf` gives the Go2
 these names, so that Playground's code for the Go1 runs on it. Playground's observation `state` [48] holds
-velocity, gyro and gravity in the base frame, joint angles minus those of `home`, joint speeds, the last action
-and the command: the same quantities as ours, unscaled, with the joints in the order of the model.
+velocity, gyro and gravity in the base frame, joint angles minus those of `home`, joint speeds, the last
+action and the command: the same quantities as ours, unscaled, with the joints in the order of the model.
 """
 
 from dataclasses import replace

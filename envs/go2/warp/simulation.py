@@ -41,6 +41,7 @@ class WarpSimulation:
         torque: Joint torques [B, 12] as of the start of the last physics step, N m.
         warmstart: Accelerations [B, 18] from which the solver starts.
         step: Takes ``decimation`` physics steps of every simulation.
+        data: Warp's own arrays, on the same memory.
     """
 
     def __init__(self, model: mujoco.MjModel, n: int, device: torch.device, decimation: int):
@@ -59,8 +60,8 @@ class WarpSimulation:
         contacts, rows = FEET_ONLY if (model.geom_contype[1:] > 0).sum() == 4 else ALL_LINKS
         with wp.ScopedDevice(self._warp_device):
             self._model = mjw.put_model(model)
-            self._data = mjw.put_data(model, standing, nworld=n, nconmax=contacts, njmax=rows)
-        data = self._data
+            self.data = mjw.put_data(model, standing, nworld=n, nconmax=contacts, njmax=rows)
+        data = self.data
         self.qpos: Tensor = wp.to_torch(data.qpos)
         self.qvel: Tensor = wp.to_torch(data.qvel)
         self.sensors: Tensor = wp.to_torch(data.sensordata)
@@ -86,7 +87,7 @@ class WarpSimulation:
         for name in DERIVED:
             self.expand(name)
         with wp.ScopedDevice(self._warp_device):
-            mjw.set_const(self._model, self._data)
+            mjw.set_const(self._model, self.data)
 
     def record(self) -> None:
         """Turn ``step`` into one graph, on devices that have graphs."""
@@ -107,4 +108,4 @@ class WarpSimulation:
         with wp.ScopedDevice(self._warp_device):
             for controls in self._controls:
                 wp.copy(self._ctrl, controls)
-                mjw.step(self._model, self._data)
+                mjw.step(self._model, self.data)

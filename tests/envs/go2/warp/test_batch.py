@@ -47,7 +47,7 @@ def various() -> WarpBatch:
 
 def test_randomisation_is_per_robot_and_in_range(various):
     saved = various.state_dict()
-    for values, low, high in randomised(saved, various.model):
+    for values, low, high in randomised(saved, various.mj_model):
         assert low - 1e-6 <= values.min() and values.max() <= high + 1e-6
         assert len(np.unique(values)) == N and values.std() > 0.1 * (high - low)
     assert {0, 1} <= set(saved["record_delay"]) <= {0, 1, 2}  # at most 10 ms, in steps of 5 or 10
@@ -59,7 +59,7 @@ def test_randomised_physics_is_mujocos(various):
     saved = batch.state_dict()
     lone = []
     for i in range(N):
-        m = adapt(batch.model)
+        m = adapt(batch.mj_model)
         for name in (key for key in saved if key.startswith("model.")):
             getattr(m, name.removeprefix("model."))[:] = saved[name][i]
         d = mujoco.MjData(m)
@@ -93,7 +93,7 @@ def test_randomised_physics_is_mujocos(various):
 
 def test_the_result_is_of_the_physics_own_memory(various):
     """Positions are Warp's arrays: what is written there is what the terms read, without a copy."""
-    ours, theirs = various.state.qpos, various._simulation._data.qpos
+    ours, theirs = various.state.qpos, various.simulation.data.qpos
     assert ours.data_ptr() == theirs.ptr
 
 
@@ -111,14 +111,14 @@ def test_a_step_reads_nothing_and_brings_nothing(preset):
     """What CUDA graphs demand, on the meta device: no number is looked at, no tensor comes from the host."""
     changes = dict(randomization__push_interval=0.1, randomization__action_delay=[0.0, 0.01])
     env = WarpBatch(task(preset, observations__noise=True, **changes), N, (0, 0), torch.device("cpu"))
-    for part in (env, env.state, env.result, env._simulation, env.rng):
+    for part in (env, env.state, env.result, env.records, env.simulation, env.rng):
         tensors = {k: v.to("meta") for k, v in vars(part).items() if isinstance(v, torch.Tensor)}
         vars(part).update(tensors)
     env.rng.generator = None  # torch has none for this device
-    env._judge()  # makes the constants
+    env.finish_step()  # makes the constants
     with OnlyMeta():
-        env._aim()
-        env._judge()
+        env.set_targets()
+        env.finish_step()
 
 
 def test_resets_timeouts_and_accounting():
@@ -171,14 +171,14 @@ def test_blowups_never_reach_the_learner():
     env.state.qpos[2, 8], env.state.qvel[5, 3] = torch.nan, 5e3
     result, healthy = copies(env.step(torch.zeros(N, 12))), copies(twin.step(torch.zeros(N, 12)))
     bad = np.isin(np.arange(N), [2, 5])
-    np.testing.assert_array_equal(result["bad"], bad)
+    np.testing.assert_array_equal(result["diverged"], bad)
     np.testing.assert_array_equal(result["terminated"], bad)
     np.testing.assert_array_equal(result["reward"][bad], 0.0)
     np.testing.assert_array_equal(result["reward"][~bad], healthy["reward"][~bad])
     assert all(np.isfinite(values).all() for values in result.values())
     for _ in range(5):  # and they live on
         result = copies(env.step(torch.zeros(N, 12)))
-        assert not result["bad"].any() and all(np.isfinite(values).all() for values in result.values())
+        assert not result["diverged"].any() and all(np.isfinite(values).all() for values in result.values())
     assert (env.counters.blowups, env.counters.falls, env.counters.episodes) == (2, 0, 2)
 
 

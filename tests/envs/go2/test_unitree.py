@@ -119,7 +119,7 @@ def short_task():
 def test_every_term_against_the_slow_loop(short_task):
     env = Go2Batch(short_task, N, seed=3, num_threads=2)
     saved = env.state_dict()
-    robots = [SlowRobot(env.model, saved["model.geom_friction"][i], saved["rows"][i]) for i in range(N)]
+    robots = [SlowRobot(env.mj_model, saved["model.geom_friction"][i], saved["rows"][i]) for i in range(N)]
     rng, seen = np.random.default_rng(0), {name: 0.0 for name in WEIGHTS}
     falls = timeouts = pushes = 0
     for step in range(STEPS):
@@ -210,7 +210,7 @@ def test_friction_is_per_robot():
     env = Go2Batch(task("go2_unitree"), 500, seed=0, num_threads=1)
     friction = env.state_dict()["model.geom_friction"][:, :, 0]
     floor, robot = friction[:, 0], friction[:, 1:]
-    assert (floor == env.model.geom_friction[0, 0]).all()
+    assert (floor == env.mj_model.geom_friction[0, 0]).all()
     assert (robot == robot[:, :1]).all()
     assert 0.5 <= robot.min() < 0.51 and 1.24 < robot.max() <= 1.25
 

@@ -3,8 +3,6 @@
 import numpy as np
 
 from envs.go2.mjbatch.batch import Go2Batch
-from envs.go2.mjbatch.simulation import Simulation
-from envs.go2.robot import constants, mjcf
 from tests.envs.helpers import RANDOMISED, randomised, task
 
 
@@ -13,7 +11,7 @@ def test_randomisation_is_per_robot_and_in_range():
     env = Go2Batch(config, 300, seed=0, num_threads=1)
     saved = env.state_dict()
     delay = (saved["record_delay"] * 0.005, 0.0, 0.02)
-    for values, low, high in [*randomised(saved, env.model), delay]:
+    for values, low, high in [*randomised(saved, env.mj_model), delay]:
         assert low <= values.min() and values.max() <= high
         assert values.std() > 0.2 * (high - low)
     np.testing.assert_array_equal(
@@ -36,19 +34,3 @@ def test_delay_holds_the_old_targets():
         earlier = np.where(ended[:, None], np.float32(0), action)
         np.testing.assert_array_equal(late.state.qpos, prompt.state.qpos)
     assert late.counters.timeouts == 6
-
-
-def test_delay_counts_physics_steps():
-    """A delay of one and of three of four physics steps."""
-    m, ids = mjcf.build_model("fast"), np.arange(2)
-    qpos = np.tile(np.concatenate([[0, 0, 0.3, 1, 0, 0, 0], constants.DEFAULT_JOINT_POS]), (2, 1))
-    old, new = np.tile(constants.DEFAULT_JOINT_POS, (2, 1)), np.tile(constants.DEFAULT_JOINT_POS + 0.2, (2, 1))
-    late, prompt = Simulation(m, 2, num_threads=1), Simulation(m, 2, num_threads=1)
-    for simulation in (late, prompt):
-        simulation.place(ids, qpos, np.zeros((2, 18)))
-    late.step(old, new, np.array([1, 3]), 4)
-    none = np.zeros(2, np.int32)
-    for substep in range(4):
-        target = np.where(substep >= np.array([[1], [3]]), new, old)
-        prompt.step(target, target, none, 1)
-    np.testing.assert_array_equal(late.rows, prompt.rows)

@@ -1,14 +1,13 @@
-"""The Go2 for MuJoCo Playground: its names, our physics, and observations there and back."""
+"""The Go2 for MuJoCo Playground: its names, our physics, and observations converted both ways."""
 
 import mujoco
 import numpy as np
 import pytest
 
-from agent.playground import main
 from envs import EnvConfig
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot import constants, mjcf
-from envs.go2.robot.playground import from_playground, mjcf, to_playground
+from envs.go2.robot.playground import from_playground, to_mjcf, to_playground
 from tests.envs.helpers import preset, task
 
 FEET = ("FR", "FL", "RR", "RL")  # Playground's order
@@ -18,7 +17,7 @@ FEET = ("FR", "FL", "RR", "RL")  # Playground's order
 def test_the_exported_robot_is_ours(name):
     """Every name that the joystick task asks for, and the same motion as our model with the same solver."""
     config = task(name)
-    theirs = mujoco.MjModel.from_xml_string(mjcf(config))
+    theirs = mujoco.MjModel.from_xml_string(to_mjcf(config))
     for kind, names in (
         ("geom", ("floor", *FEET)),
         ("site", ("imu", *FEET)),
@@ -28,8 +27,7 @@ def test_the_exported_robot_is_ours(name):
     ):
         for wanted in names:
             getattr(theirs, kind)(wanted)  # a KeyError names what is missing
-    physics, control = config.physics, config.control
-    ours = mjcf.build_model(physics.variant, control.kp, control.kd, physics.timestep)
+    ours = mjcf.build_task_model(config)
     ours.opt.solver = theirs.opt.solver
     np.testing.assert_allclose(theirs.key("home").qpos[7:], constants.DEFAULT_JOINT_POS, atol=1e-6)
     pair = [(m, mujoco.MjData(m)) for m in (ours, theirs)]
@@ -55,7 +53,7 @@ def test_observations_go_there_and_back():
     """`state` from Playground's own sensors gives the observation of our task, and the other way."""
     config = task("go2", randomization__friction=None, episode__stagger=False)
     env, rng = Go2Batch(config, 4, seed=0, num_threads=1), np.random.default_rng(0)
-    theirs = mujoco.MjModel.from_xml_string(mjcf(config))
+    theirs = mujoco.MjModel.from_xml_string(to_mjcf(config))
     d = mujoco.MjData(theirs)
     for _ in range(5):
         env.step((0.3 * rng.normal(size=(4, 12))).astype(np.float32))
@@ -75,10 +73,3 @@ def test_observations_go_there_and_back():
     del blind["observations"]["terms"]["base_lin_vel"]
     with pytest.raises(ValueError, match="must have base_lin_vel"):
         to_playground(np.zeros((1, 47), np.float32), EnvConfig.from_dict(blind))
-
-
-def test_the_command_writes_a_model(tmp_path, capsys):
-    out = tmp_path / "robot.xml"
-    assert main([f"out={out}"]) == 0
-    assert mujoco.MjModel.from_xml_path(str(out)).nu == 12
-    assert main(["task=go3"]) == 2 and "go2_unitree" in capsys.readouterr().err
