@@ -1,19 +1,15 @@
 """Mirrored robots move as mirror images, in the physics itself."""
 
-from pathlib import Path
-
 import numpy as np
 import pytest
-import yaml
 
 from envs import EnvConfig, make_pool
 from envs.go2.robot.symmetry import mirror
-
-CONF = Path(__file__).resolve().parents[2] / "conf" / "env"
+from tests.envs.helpers import preset
 
 
 def test_twice_is_the_identity():
-    pool = make_pool(EnvConfig.from_dict(yaml.safe_load((CONF / "go2.yaml").read_text())), 1, 1, seed=0)
+    pool = make_pool(EnvConfig.preset("go2"), 1, 1, seed=0)
     m = pool.mirror
     x = np.arange(pool.obs_dim, dtype=np.float32)
     np.testing.assert_array_equal((x[m.obs_index] * m.obs_sign)[m.obs_index] * m.obs_sign, x)
@@ -21,7 +17,7 @@ def test_twice_is_the_identity():
 
 
 def test_a_mirrored_robot_sees_the_mirror_image_of_what_the_other_sees():
-    values = yaml.safe_load((CONF / "go2.yaml").read_text())
+    values = preset("go2")
     values["episode"]["stagger"] = values["gait"]["random_phase"] = False
     values["resets"]["joint_noise"] = 0.0
     values["randomization"]["friction"] = values["randomization"]["joint_damping"] = None
