@@ -66,10 +66,10 @@ def test_the_smoke_test_prints_no_speeds(capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--sections", "A,X"], "--sections X: must be some of A,B,C,D,E,F,G"),
+        (["--sections", "A,X"], "--sections X: must be among A,B,C,D,E,F,G"),
         (["--task", "spot"], "--task: env='spot': must be one of go2, go2_unitree"),
         (["--device", "meta"], "--device meta: must be cpu, or cuda:N of a GPU that torch can use"),
-        (["--png", "lab.png", "--sections", "A"], "--png: draws section C without --quick"),
+        (["--png", "lab.png", "--sections", "A"], "--png: needs section C and no --quick"),
         (["--json", "nowhere/lab.json"], "nowhere/lab.json: its directory does not exist"),
         (["A"], "unrecognized arguments: A"),
     ],
