@@ -35,6 +35,7 @@ class RobotPool(Generic[Array]):
         reward_names: Names of the reward terms, in the order of ``StepResult.reward_terms``.
         mirror: The left-right mirror image of observations and actions.
         batch_size: Robots per batch.
+        num_batches: Number of batches.
         device: Where the robots live as torch tensors; None if results are NumPy arrays.
     """
 
@@ -44,7 +45,7 @@ class RobotPool(Generic[Array]):
         """Take batches of one task and one size; ``make_pool`` makes them."""
         first = batches[0]
         self.config, self.device = config, first.device
-        self.batch_size = len(first.result.reward)
+        self.batch_size, self.num_batches = len(first.result.reward), len(batches)
         self.obs_dim, self.action_dim = first.observer.dim, len(JOINT_NAMES)
         self.control_dt, self.policy_rate = config.control_dt, 1.0 / config.control_dt
         self.decimation = config.physics.decimation

@@ -14,7 +14,7 @@ from envs.go2.mdp.observations import TERMS
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot import physics
 from envs.go2.state import State
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 def tensors(state: State) -> State:

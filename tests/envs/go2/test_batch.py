@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot import constants
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 PRESETS = ("go2", "go2_unitree")
 

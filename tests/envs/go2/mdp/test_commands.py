@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from envs.go2.mdp import commands
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 def test_steering_wraps_around():

@@ -10,7 +10,7 @@ from scipy.spatial.transform import Rotation
 from envs.go2.mdp import rewards
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot.constants import JOINT_RANGE
-from tests.envs.helpers import net_forces, preset, task
+from rigs.go2_tasks import net_forces, preset, task
 
 Q0 = np.array([0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5])
 

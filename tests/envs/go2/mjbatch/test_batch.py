@@ -7,7 +7,7 @@ import pytest
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot import constants
 from envs.vecenv import VecEnv
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 @pytest.mark.parametrize("name", ["go2", "go2_unitree"])

@@ -9,7 +9,7 @@ from envs.go2.backend import IndexedRows
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.mjbatch.simulation import Simulation
 from envs.go2.robot import constants, mjcf
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 def start(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

@@ -7,7 +7,7 @@ import pytest
 from envs.go2.robot import constants, mjcf
 from envs.go2.robot.physics import PHYSICS, torque_limits
 from envs.go2.state import State
-from tests.envs.helpers import net_forces
+from rigs.go2_tasks import net_forces
 
 
 @pytest.mark.parametrize("physics", PHYSICS)

@@ -8,7 +8,7 @@ from envs import EnvConfig
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot import constants, mjcf
 from envs.go2.robot.playground import from_playground, to_mjcf, to_playground
-from tests.envs.helpers import preset, task
+from rigs.go2_tasks import preset, task
 
 FEET = ("FR", "FL", "RR", "RL")  # Playground's order
 

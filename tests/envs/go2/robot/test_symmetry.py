@@ -5,7 +5,7 @@ import pytest
 
 from envs import EnvConfig, make_pool
 from envs.go2.robot.symmetry import mirror
-from tests.envs.helpers import preset
+from rigs.go2_tasks import preset
 
 
 def test_twice_is_the_identity():
