@@ -20,7 +20,7 @@ from agent.cli import arguments
 from agent.config import ConfigError
 from agent.storage.files import write_atomic
 from envs import EnvConfig
-from envs.go2.robot.playground import to_mjcf
+from envs.go2.playground import to_mjcf
 
 
 @dataclass(frozen=True)

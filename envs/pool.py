@@ -15,10 +15,10 @@ import numpy as np
 from envs.arrays import Array
 from envs.config import EnvConfig
 from envs.go2.batch import RobotBatch
+from envs.go2.mdp.state import State
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot.constants import JOINT_NAMES
 from envs.go2.robot.symmetry import mirror
-from envs.go2.state import State
 from envs.results import Counters, StepResult
 
 

@@ -36,7 +36,7 @@ RANDOMISED = dict(
 
 
 def randomised(saved: dict[str, np.ndarray], m: mujoco.MjModel) -> list[tuple[np.ndarray, float, float]]:
-    """What a saved state of a task with RANDOMISED holds for each robot [B], and between what it must be."""
+    """Return each robot's values [B] in a saved state of a task with RANDOMISED, and their bounds."""
     base = m.body("base").id
     return [
         (saved["model.geom_friction"][:, 1, 0], 0.4, 1.0),

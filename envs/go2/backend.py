@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from envs.arrays import Array, Array_co, Array_contra
+from envs.arrays import Array, Array_contra
+from envs.go2.mdp.randomization import PerRobotModel
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,22 +62,6 @@ class MaskedRows:
             target.masked_fill_(mask, values)
         else:
             target.copy_(values.where(mask, target))
-
-
-class PerRobotModel(Protocol[Array_co]):
-    """B robots whose model fields may differ.
-
-    Attributes:
-        num_sims: B.
-    """
-
-    num_sims: int
-
-    def expand(self, name: str) -> Array_co:
-        """Return a live model field [B, ...] that may differ between the robots from now on."""
-
-    def set_const(self) -> None:
-        """Recompute the constants that MuJoCo derives from masses."""
 
 
 class Simulation(PerRobotModel[Array], Protocol[Array]):

@@ -29,9 +29,9 @@ from envs.go2.backend import Rows, Simulation
 from envs.go2.mdp import commands, randomization, resets, terminations
 from envs.go2.mdp.observations import Observer
 from envs.go2.mdp.rewards import Rewarder
+from envs.go2.mdp.state import State
 from envs.go2.records import Records, check_saved
 from envs.go2.robot.constants import DEFAULT_JOINTS
-from envs.go2.state import State
 from envs.results import Counters, StepResult
 
 

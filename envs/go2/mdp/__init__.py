@@ -1,2 +1,2 @@
-"""The terms of the task's Markov decision process: observations, rewards, terminations, commands, resets and
-randomisation. They are pure functions, written once for NumPy arrays and torch tensors."""
+"""The task as a Markov decision process: its state, observations, rewards, terminations, commands, resets and
+randomisation. The terms are pure functions, written once for NumPy arrays and torch tensors."""

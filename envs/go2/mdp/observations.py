@@ -12,7 +12,7 @@ import numpy as np
 
 from envs.arrays import Array, Random, constant, namespace, zeros
 from envs.config import ObservationConfig
-from envs.go2.state import State
+from envs.go2.mdp.state import State
 
 STANDING_COMMAND = 0.01  # commands with a norm up to this mean: stand still; the clock is hidden
 

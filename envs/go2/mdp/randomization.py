@@ -8,12 +8,29 @@
 * pushes: sudden changes of the base's velocity during an episode.
 """
 
+from typing import Protocol
+
 import mujoco
 import numpy as np
 
-from envs.arrays import Array, Random, namespace
+from envs.arrays import Array, Array_co, Random, namespace
 from envs.config import RandomizationConfig
-from envs.go2.backend import PerRobotModel
+
+
+class PerRobotModel(Protocol[Array_co]):
+    """B robots whose model fields may differ.
+
+    Attributes:
+        num_sims: B.
+    """
+
+    num_sims: int
+
+    def expand(self, name: str) -> Array_co:
+        """Return a live model field [B, ...] that may differ between the robots from now on."""
+
+    def set_const(self) -> None:
+        """Recompute the constants that MuJoCo derives from masses."""
 
 
 def randomize_model(

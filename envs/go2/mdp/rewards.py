@@ -14,8 +14,8 @@ import numpy as np
 from envs.arrays import Array, Numbers, constant, namespace, zeros
 from envs.config import EnvConfig, RewardConfig
 from envs.go2.mdp.observations import walking
+from envs.go2.mdp.state import State
 from envs.go2.robot.constants import JOINT_RANGE
-from envs.go2.state import State
 
 COLLISION_FORCE = 0.1  # N on a thigh or calf from which it counts as colliding (unitree_rl_gym)
 TROT = (1.0, -1.0, -1.0, 1.0)  # sign of the clock's sine per leg: FL with RR, FR with RL

@@ -2,7 +2,7 @@
 
 from envs.arrays import Array, namespace
 from envs.config import TerminationConfig
-from envs.go2.state import State
+from envs.go2.mdp.state import State
 
 
 def tipped(state: State[Array], min_upright: float) -> Array:

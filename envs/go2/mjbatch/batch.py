@@ -8,10 +8,10 @@ import numpy as np
 from envs.config import EnvConfig
 from envs.go2.backend import IndexedRows, Rows
 from envs.go2.batch import RobotBatch
+from envs.go2.mdp.state import State
 from envs.go2.mjbatch.simulation import Simulation
 from envs.go2.robot import mjcf
 from envs.go2.robot.physics import check_contacts
-from envs.go2.state import State
 from envs.results import Counters
 
 

@@ -13,9 +13,9 @@ from torch import Tensor
 from envs.config import EnvConfig
 from envs.go2.backend import MaskedRows, Rows
 from envs.go2.batch import RobotBatch
+from envs.go2.mdp.state import State
 from envs.go2.robot import mjcf
 from envs.go2.robot.physics import check_contacts, has_diverged
-from envs.go2.state import State
 from envs.go2.warp.graphs import record_torch
 from envs.go2.warp.random import DeviceRandom
 from envs.go2.warp.simulation import WarpSimulation

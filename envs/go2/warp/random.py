@@ -22,7 +22,7 @@ class DeviceRandom:
         self._like = torch.empty(0, device=device)
 
     def random(self, size: Size, dtype: object = None, /) -> Tensor:
-        """Draw uniformly from [0, 1), float32 whatever ``dtype`` asks for."""
+        """Draw uniformly from [0, 1), always float32; ``dtype`` is ignored."""
         return torch.rand(size, generator=self.generator, device=self._like.device)
 
     def uniform(self, low: float | Numbers, high: float | Numbers, size: Size, /) -> Tensor:

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from envs.go2.mdp.state import State
 from envs.go2.robot.constants import DEFAULT_JOINT_POS
-from envs.go2.state import State
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import torch
 from envs import make_pool
 from envs.go2.mdp import commands, resets, rewards, terminations
 from envs.go2.mdp.observations import TERMS
+from envs.go2.mdp.state import State
 from envs.go2.mjbatch.batch import Go2Batch
 from envs.go2.robot import physics
-from envs.go2.state import State
 from rigs.go2_tasks import task
 
 

@@ -1,4 +1,4 @@
-"""What a batch promises: resets in the same step, final observations, accounting, blow-ups, resuming."""
+"""The step of a batch: resets in the same step, final observations, accounting, divergence, resumption."""
 
 import numpy as np
 import pytest

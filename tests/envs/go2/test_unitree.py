@@ -174,7 +174,7 @@ def check_reset(d: mujoco.MjData) -> None:
 
 
 def check_command(env: Go2Batch, i: int, robot: SlowRobot, before: np.ndarray, ended: bool) -> None:
-    """xy drawn anew only when due; yaw rate = clip(0.5 x wrapped heading error, +-1)."""
+    """xy is drawn again only when due; yaw rate = clip(0.5 x wrapped heading error, +-1)."""
     command = env.state.command[i]
     if not ended and robot.time % 20:
         np.testing.assert_array_equal(command[:2], before[:2].astype(np.float32))

@@ -11,7 +11,7 @@ from envs.lab.__main__ import main
 
 @pytest.fixture(scope="module")
 def quick() -> dict:
-    """What ``--quick --json -`` prints."""
+    """The results that ``--quick --json -`` prints."""
     with pytest.MonkeyPatch.context() as patch:
         lines: list[str] = []
         patch.setattr("builtins.print", lines.append)

@@ -4,9 +4,9 @@ import mujoco
 import numpy as np
 import pytest
 
+from envs.go2.mdp.state import State
 from envs.go2.robot import constants, mjcf
 from envs.go2.robot.physics import PHYSICS, torque_limits
-from envs.go2.state import State
 from rigs.go2_tasks import net_forces
 
 

@@ -108,7 +108,7 @@ class OnlyMeta(TorchDispatchMode):
 
 @pytest.mark.parametrize("preset", ["go2", "go2_unitree"])
 def test_a_step_reads_nothing_and_brings_nothing(preset):
-    """What CUDA graphs demand, on the meta device: no number is looked at, no tensor comes from the host."""
+    """A step meets the demands of CUDA graphs, on the meta device: it reads no value and brings no tensor."""
     changes = dict(randomization__push_interval=0.1, randomization__action_delay=[0.0, 0.01])
     env = WarpBatch(task(preset, observations__noise=True, **changes), N, (0, 0), torch.device("cpu"))
     for part in (env, env.state, env.result, env.records, env.simulation, env.rng):
@@ -140,7 +140,7 @@ def test_resets_timeouts_and_accounting():
         np.testing.assert_allclose(r["episode_return"], returns, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(r["episode_length"], lengths)
         returns[ended], lengths[ended] = 0.0, 0
-        # What ended shows its last moment in final_obs and a fresh start in obs; the others go on.
+        # Ended episodes show their last state in final_obs and a new start in obs; the others continue.
         np.testing.assert_array_equal(r["final_obs"][ended, at["last_action"]], actions[ended])
         np.testing.assert_array_equal(r["final_obs"][ended, at["command"]], before["state.command"][ended])
         np.testing.assert_array_equal(r["obs"][ended, at["last_action"]], 0.0)

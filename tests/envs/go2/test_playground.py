@@ -6,8 +6,8 @@ import pytest
 
 from envs import EnvConfig
 from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.playground import from_playground, to_mjcf, to_playground
 from envs.go2.robot import constants, mjcf
-from envs.go2.robot.playground import from_playground, to_mjcf, to_playground
 from rigs.go2_tasks import preset, task
 
 FEET = ("FR", "FL", "RR", "RL")  # Playground's order

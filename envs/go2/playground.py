@@ -15,9 +15,9 @@ import numpy as np
 
 from envs.config import EnvConfig
 from envs.go2.mdp.observations import Observer
+from envs.go2.mdp.state import State
 from envs.go2.robot.constants import LEGS
 from envs.go2.robot.mjcf import make_spec
-from envs.go2.state import State
 
 BASE_SENSORS = (  # name, type, of the site `imu`
     ("gyro", mujoco.mjtSensor.mjSENS_GYRO),

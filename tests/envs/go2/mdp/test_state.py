@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.spatial.transform import Rotation
 
+from envs.go2.mdp.state import gravity_in_base, rotate_inverse
 from envs.go2.robot.constants import DEFAULT_JOINT_POS
-from envs.go2.state import gravity_in_base, rotate_inverse
 
 
 def test_rotations_are_scipys():
