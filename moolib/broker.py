@@ -2,7 +2,7 @@
 
 `python -m moolib.broker [ADDRESS]` serves any number of groups, and only sees names, addresses, pings and
 the few hundred bytes with which the members of an epoch find each other; gradients never pass through it,
-and it never imports torch. `moolib.membership` has the rules. The messages, all one-way but the last:
+and it never imports torch. `moolib.group.membership` has the rules. The messages, all one-way but the last:
 
 | to the broker | |
 |---|---|
@@ -32,9 +32,9 @@ import time
 from typing import Any
 
 from moolib.future import RpcError
+from moolib.group.membership import Member, Membership
 from moolib.log import set_log_level
-from moolib.membership import Member, Membership
-from moolib.rpc import Rpc
+from moolib.rpc.rpc import Rpc
 from moolib.weak import repeat, weak
 
 DEFAULT_ADDRESS = "0.0.0.0:4431"

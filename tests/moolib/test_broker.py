@@ -9,9 +9,8 @@ import pytest
 
 import moolib
 from moolib.broker import format_status, main
-
-from .members import Member, gather, have, want
-from .processes import ENVIRONMENT
+from tests.moolib.members import Member, gather, have, want
+from tests.moolib.processes import ENVIRONMENT
 
 
 @pytest.fixture(autouse=True)

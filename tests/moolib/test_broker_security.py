@@ -10,9 +10,8 @@ import pytest
 import moolib
 from moolib.broker import MAX_MESSAGE
 from tests.moolib.certificates import self_signed
-
-from .members import Member, gather, have, run, want
-from .processes import ENVIRONMENT, Broker
+from tests.moolib.members import Member, gather, have, run, want
+from tests.moolib.processes import ENVIRONMENT, Broker
 
 
 @pytest.fixture

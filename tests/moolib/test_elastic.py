@@ -5,9 +5,8 @@ import time
 
 import pytest
 
-from moolib.membership import RETURN_TIME
-
-from .processes import Broker, Peer, Process, free_port, train_together, until
+from moolib.group.membership import RETURN_TIME
+from tests.moolib.processes import Broker, Peer, Process, free_port, train_together, until
 
 
 @pytest.fixture

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 import moolib
-
-from .processes import Broker, Process, until
+from tests.moolib.processes import Broker, Process, until
 
 DOCS = Path(__file__).parents[2] / "docs" / "moolib.md"
 

@@ -1,0 +1,136 @@
+"""Gradients that are views of flat buffers, against a plain model of what the program must see."""
+
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from moolib.accumulator.gradient_buffer import Layout
+
+SHAPES = ((2,), (3, 2), (4,))
+INDEX, VALUE = st.integers(0, len(SHAPES) - 1), st.integers(-8, 8)
+PRESENT = st.lists(st.booleans(), min_size=len(SHAPES), max_size=len(SHAPES))
+OPERATIONS = st.one_of(
+    st.tuples(st.just("set to none"), INDEX),
+    st.tuples(st.just("put another"), INDEX, VALUE),
+    st.tuples(st.just("backward"), INDEX, VALUE),
+    st.tuples(st.just("contribute"), st.sampled_from([1.0, 3.0])),
+    st.tuples(st.just("done with a contribution")),
+    st.tuples(st.just("result"), VALUE, PRESENT),
+    st.tuples(st.just("zero")),
+)
+
+
+class Program:
+    """Three parameters, one of another dtype, and in `expected` the value that each gradient must have."""
+
+    def __init__(self):
+        dtypes = (torch.float32, torch.float32, torch.bfloat16)
+        self.parameters = [
+            torch.zeros(s, dtype=d, requires_grad=True) for s, d in zip(SHAPES, dtypes, strict=True)
+        ]
+        self.layout = Layout([*self.parameters, torch.zeros(9)])  # a frozen one has no place
+        self.expected = [None] * len(SHAPES)
+        self.contributions = []  # (buffer, the value of each gradient in it)
+
+    def run(self, operation, *arguments):
+        getattr(self, operation.replace(" ", "_"))(*arguments)
+        for p, value in zip(self.parameters, self.expected, strict=True):
+            assert (p.grad is None) == (value is None)
+            assert value is None or torch.equal(p.grad, torch.full_like(p, value))
+        for flat, values in self.contributions:
+            for view, value in zip(flat.views, values, strict=True):
+                assert torch.equal(view, torch.full_like(view, value or 0))
+            assert flat.present.tolist() == [value is not None for value in values]
+
+    def set_to_none(self, i):
+        self.parameters[i].grad = self.expected[i] = None
+
+    def put_another(self, i, value):
+        self.parameters[i].grad, self.expected[i] = torch.full_like(self.parameters[i], value), value
+
+    def backward(self, i, value):
+        (self.parameters[i] * value).sum().backward()
+        self.expected[i] = value + (self.expected[i] or 0)
+
+    def contribute(self, weight):
+        flat = self.layout.read(weight)
+        self.contributions.append((flat, [None if v is None else weight * v for v in self.expected]))
+        self.zero()
+
+    def done_with_a_contribution(self):
+        if self.contributions:
+            flat, _ = self.contributions.pop(0)
+            flat.buffer.fill_(99)  # whoever takes it next may write to it
+            self.layout.give_back(flat)
+
+    def result(self, value, present):
+        flat = self.layout.take()
+        flat.gradients.fill_(value)
+        flat.present.copy_(torch.tensor(present))
+        self.layout.write(flat)
+        self.expected = [value if there else old for there, old in zip(present, self.expected, strict=True)]
+
+    def zero(self):
+        self.layout.zero()
+        self.expected = [None if value is None else 0 for value in self.expected]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(OPERATIONS, max_size=30))
+def test_gradients_are_what_the_program_expects_whatever_it_does_with_them(operations):
+    program = Program()
+    for operation in operations:
+        program.run(*operation)
+
+
+def test_a_steady_loop_copies_nothing_zeroes_once_and_takes_no_new_memory():
+    p = torch.zeros(4, requires_grad=True)
+    layout = Layout([p])
+    (2 * p).sum().backward()
+    seen, zeroed = set(), []
+    for _ in range(10):
+        contribution = layout.read(1.0)
+        version = p.grad._version
+        layout.zero()
+        zeroed.append(p.grad._version > version)
+        result = layout.take()
+        result.buffer.copy_(contribution.buffer)
+        layout.give_back(contribution)
+        layout.write(result)
+        assert p.grad is result.views[0]
+        layout.zero()
+        (2 * p).sum().backward()
+        seen |= {contribution.buffer.data_ptr(), result.buffer.data_ptr()}
+    assert len(seen) <= 3
+    assert sum(zeroed) <= 2  # the gradients that wait for a result stay zero if nobody writes to them
+
+
+def test_gradients_of_another_kind_are_copied_through_buffers_that_are_used_again():
+    """bf16 stands in for a graphics card here: its gradients cannot be views of a buffer either."""
+    p = torch.zeros(4, dtype=torch.bfloat16, requires_grad=True)
+    layout, seen = Layout([p]), set()
+    for i in range(10):
+        p.grad = torch.full_like(p, i)
+        contribution = layout.read(1.0)
+        layout.zero()
+        result = layout.take()
+        result.buffer.copy_(contribution.buffer)
+        layout.give_back(contribution)
+        layout.write(result)
+        assert p.grad.dtype == torch.bfloat16 and p.grad.tolist() == [i] * 4
+        seen |= {contribution.buffer.data_ptr(), result.buffer.data_ptr()}
+    assert len(seen) <= 3
+
+
+def test_the_buffers_of_a_model_on_a_card_are_pinned(monkeypatch):
+    made, zeros = [], torch.zeros
+    monkeypatch.setattr(
+        torch, "zeros", lambda *a, pin_memory=False, **k: made.append(pin_memory) or zeros(*a, **k)
+    )
+
+    class OnCard(torch.nn.Parameter):
+        is_cuda = True
+
+    Layout([torch.nn.Parameter(zeros(2))]).take()
+    Layout([torch.nn.Parameter(zeros(2)), OnCard(zeros(2))]).take()
+    assert made == [False, True]
