@@ -14,7 +14,8 @@ import msgpack
 import pytest
 
 import moolib
-from moolib import Rpc, RpcError, wire
+from moolib import Rpc, RpcError
+from moolib.transport import wire
 from moolib.transport.link import MAGIC, VERSION
 from moolib.transport.security import KEY_FILE_VARIABLE, Handshake
 from tests.moolib.certificates import self_signed
