@@ -182,7 +182,7 @@ class Peer:
         elif command == "die in a reduction":
             _die_within(process_group.EpochGroup, "all_reduce")
         elif command == "die in a hand-over":
-            _die_within(state_transfer, "spread")
+            _die_within(state_transfer, "broadcast")
 
     def refused(self, since: float) -> str:
         """Why we may not join, once that is certain."""

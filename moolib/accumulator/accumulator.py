@@ -1,4 +1,4 @@
-"""Data-parallel training with peers that come and go: gradients are accumulated over all members of a group.
+"""Data-parallel training with peers that come and go: gradients are accumulated over the members of a group.
 
 >>> accumulator = Accumulator("model", model.parameters(), model.buffers())
 >>> accumulator.connect("127.0.0.1:4431")
@@ -16,42 +16,44 @@
 ...         accumulator.reduce_gradients(batch_size)
 
 The program owns the model: parameters, buffers and gradients change only inside its own calls, on its own
-thread. What takes time happens on a control thread beside it (`moolib.accumulator.control_thread`, which states the protocol).
+thread. All slow work happens on a control thread (`moolib.accumulator.control_thread`, which states the
+protocol).
 """
 
 from __future__ import annotations
 
 import time
 import weakref
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import torch
 
 from moolib.accumulator import state_transfer
-from moolib.accumulator.control_thread import Reducer
+from moolib.accumulator.control_thread import ControlThread
 from moolib.accumulator.exchange import Contribution
-from moolib.accumulator.gradient_buffer import Counts, Flat, Layout, checksum, describe
+from moolib.accumulator.gradient_buffer import Counts, GradientBuffer, GradientLayout, checksum, describe
 from moolib.accumulator.rounds import CHECK_INTERVAL
 from moolib.future import RpcError
 from moolib.group.group import Group
 from moolib.rpc.rpc import Rpc
 from moolib.weak import weak
 
-GIL_PAUSE = 2e-5  # seconds; lets the control thread run beside programs that call update() without pause
-SHARE_INTERVAL = 10.0  # seconds after which the leader sends its buffers again
+GIL_PAUSE = 2e-5  # s; lets the control thread run beside programs that call update() without pause
+SHARE_INTERVAL = 10.0  # s after which the leader sends its buffers again
 MAX_BATCH_SIZE = 1 << 24  # sums of batch sizes travel in float32, which is exact up to here
 
 
 class Accumulator:
-    """Reduces gradients over the members of a group, and brings the model to those that join.
+    """Reduces gradients over the members of a group, and brings the model to new members.
 
     Args:
-        name: The same for all members; tells several accumulators of one group apart.
-        parameters: The model's; frozen ones (`requires_grad` False) are handed over, but have no gradients.
-        buffers: The model's; handed over.
-        group: The group to use. Without one, an own `Rpc` and a `Group` called `name` are made: `connect`.
-        weighted: Weigh each contribution by its batch size, instead of each contribution equally.
+        name: The same on all members; distinguishes several accumulators of one group.
+        parameters: The model's; frozen ones (`requires_grad` False) are transferred, but have no gradients.
+        buffers: The model's, which are transferred.
+        group: The group to use. Without one, the accumulator makes an `Rpc` and a `Group` called `name`: call
+            `connect`.
+        weighted: Weigh each contribution by its batch size, instead of all contributions equally.
     """
 
     def __init__(
@@ -68,24 +70,25 @@ class Accumulator:
             self._rpc = Rpc()
             group = Group(self._rpc, name)
         self._group = group
+        self._client = group.client
         self._parameters, self._buffers = list(parameters), list(buffers)
         self._weighted = weighted
-        self._layout = Layout(self._parameters)
-        self._reducer = Reducer(self._group, name, self._layout, weighted)
-        self._exchange = self._reducer.exchange
+        self._layout = GradientLayout(self._parameters)
+        self._control = ControlThread(self._client, name, self._layout, weighted)
+        self._exchange = self._control.exchange
         self._events = -1  # of the exchange, as of the last update()
         self._connected = False
         self._has_gradients = False
-        self._wanted = False  # a contribution, as the program was told since its last update()
+        self._wanted = False  # the program was told, since its last update(), that it may contribute
         self._counts = Counts()
         self._version = 0
         self._generation = 0
         self._shared = time.monotonic()  # when we last sent the buffers, as the leader
         self._new_state: list[Any] = []  # at most one
         description = describe(self._parameters, self._buffers, weighted)
-        self._group._identify(name, description, weak(self._status))
-        self._group._subscribe(weak(self._exchange.tell_all))
-        self._stop = weakref.finalize(self, self._reducer.stop)
+        self._client.add_accumulator(name, description, weak(self._status))
+        self._client.subscribe(weak(self._exchange.notify_all))
+        self._stop = weakref.finalize(self, self._control.stop)
 
     def connect(self, address: str) -> None:
         """Connect to the broker at `address`; for accumulators that own their group.
@@ -98,7 +101,7 @@ class Accumulator:
         self._rpc.connect(address)
 
     def update(self) -> None:
-        """Take in what has happened: gradients that are ready, a model from the leader. Never waits.
+        """Take in recent events: gradients that are ready, a model from the leader. Never wait.
 
         Raises:
             RuntimeError: The group has refused us, because our model differs from its members'.
@@ -110,8 +113,8 @@ class Accumulator:
             if exchange.inbox or exchange.busy:
                 time.sleep(GIL_PAUSE)
             return
-        if not self._reducer.started():
-            self._reducer.start()
+        if not self._control.started():
+            self._control.start()
         self._wanted = False
         with exchange.lock:
             if exchange.error:
@@ -123,10 +126,10 @@ class Accumulator:
             result = exchange.results.popleft() if take else None
             self._version = exchange.version - len(exchange.results)
             self._generation = exchange.generation
-            self._connected = self._group._epoch is not None and exchange.lineage != 0
+            self._connected = self._client.epoch is not None and exchange.lineage != 0
             behind = exchange.behind
         if behind:
-            self._reducer.catch_up()
+            self._control.catch_up()
         if model:
             _load(self._parameters, model.parameters)
             _load(self._buffers, model.buffers)
@@ -135,38 +138,41 @@ class Accumulator:
             _load(self._buffers, buffers)
         if result:
             self._counts, self._has_gradients = result.counts, True
-            self._layout.write(result.flat)
+            self._layout.write(result.gradients)
 
     def wait(self, timeout: float) -> None:
-        """Block, without the GIL, until something happened since the last `update()`, at most `timeout` s."""
+        """Block until something has happened since the last `update()`, for at most `timeout` seconds.
+
+        The global interpreter lock is released meanwhile.
+        """
         exchange = self._exchange
         exchange.program.wait_for(lambda: exchange.events != self._events, timeout)
 
     def connected(self) -> bool:
-        """Whether we are a member and have the group's model (or lead)."""
+        """Return True if we are a member and have the group's model (or lead)."""
         return self._connected
 
     def is_leader(self) -> bool:
-        """Whether the others take their model from us."""
-        return self.get_leader() == self._group._rpc.get_name()
+        """Return True if the others adopt our model."""
+        return self.get_leader() == self._client.name
 
     def get_leader(self) -> str:
-        """The member with the greatest (model version, name) when the epoch began; "" until that is known."""
+        """Return the member with the greatest (model version, name) when the epoch began; "" until known."""
         sync_id, leader = self._exchange.leader
-        epoch = self._group._epoch
+        epoch = self._client.epoch
         return leader if epoch and epoch.sync_id == sync_id else ""
 
     def wants_state(self) -> bool:
-        """Whether a member needs the model from us, so that the program should call `set_state` soon."""
+        """Return True if a member needs our model: the program should call `set_state` soon."""
         exchange = self._exchange
         current = not self._has_gradients and not exchange.results and exchange.model is None
         return exchange.state_wanted and exchange.package is None and current
 
     def set_state(self, state: Any) -> None:
-        """Send parameters, buffers and `state` to those who need them.
+        """Send parameters, buffers and `state` to the members that need them.
 
         Args:
-            state: Whatever the program needs besides the model; anything an `Rpc` can carry.
+            state: The program's state besides the model; anything an `Rpc` can carry.
 
         Raises:
             RuntimeError: `wants_state()` is False.
@@ -177,14 +183,14 @@ class Accumulator:
         package = state_transfer.pack([self._parameters, self._buffers, state])
         with self._exchange.lock:
             self._exchange.package = package
-        self._exchange.control.ring()
+        self._exchange.control.set()
 
     def has_new_state(self) -> bool:
-        """Whether the leader's model was loaded and `state()` not yet asked for."""
+        """Return True if the leader's model was loaded and `state()` has not been called since."""
         return bool(self._new_state)
 
     def state(self) -> Any:
-        """What the leader gave to `set_state`; once for each model.
+        """Return the state that the leader passed to `set_state`; once for each model.
 
         Raises:
             RuntimeError: `has_new_state()` is False.
@@ -194,29 +200,35 @@ class Accumulator:
         return self._new_state.pop()
 
     def wants_gradients(self) -> bool:
-        """Whether the program may call `reduce_gradients` or `skip_gradients`, before its next `update()`."""
-        self._wanted = self._connected and not self._has_gradients and self._exchange.room()
+        """Return True if the program may contribute or skip before its next `update()`."""
+        self._wanted = self._connected and not self._has_gradients and self._exchange.has_room()
         return self._wanted
 
-    def reduce_gradients(self, batch_size: int) -> None:
-        """Contribute the parameters' gradients, which are copied and zeroed. One that is None counts as zero.
+    def reduce_gradients(
+        self, batch_size: int, gradients: Sequence[torch.Tensor | None] | None = None
+    ) -> None:
+        """Contribute gradients, those of the parameters by default. One that is None counts as zero.
 
         Args:
-            batch_size: How much this contribution adds to the virtual batch.
+            batch_size: The share of this contribution in the virtual batch.
+            gradients: One for each parameter that is not frozen, in its shape; copied and left alone, as is
+                each parameter's `grad`. Without them, each parameter's `grad` is contributed and zeroed.
 
         Raises:
             RuntimeError: `wants_gradients()` is False.
-            ValueError: `batch_size` is not a number from 1 to 2²⁴.
+            ValueError: `batch_size` is not a number from 1 to 2²⁴, or `gradients` do not fit the parameters.
         """
         self._check_wanted("reduce_gradients")
         if not 1 <= batch_size <= MAX_BATCH_SIZE:
             raise ValueError(f"reduce_gradients: batch_size must be 1 to {MAX_BATCH_SIZE}, not {batch_size}")
-        flat = self._layout.read(float(batch_size) if self._weighted else 1.0)
-        self._contribute(flat, int(batch_size))
+        weight = float(batch_size) if self._weighted else 1.0
+        if gradients is not None:
+            return self._contribute(self._layout.copy(gradients, weight), int(batch_size))
+        self._contribute(self._layout.read(weight), int(batch_size))
         self._layout.zero()
 
     def skip_gradients(self) -> None:
-        """Let the others go on without a contribution of ours; the gradients are left alone.
+        """Let the others go on without our contribution; leave the gradients alone.
 
         Raises:
             RuntimeError: `wants_gradients()` is False.
@@ -225,16 +237,16 @@ class Accumulator:
         self._contribute(None, 0)
 
     def has_gradients(self) -> bool:
-        """Whether the parameters' `grad` hold the group's mean, until `zero_gradients()`."""
+        """Return True while each parameter's `grad` holds the group's mean, until `zero_gradients()`."""
         return self._has_gradients
 
     def zero_gradients(self) -> None:
-        """The program has used the gradients: zero them and go on."""
+        """Zero the gradients, which the program has used, and go on."""
         self._layout.zero()
         self._has_gradients = False
 
     def get_gradient_stats(self) -> dict[str, int]:
-        """Of the last gradients: `num_gradients`, `num_skipped` (contributions) and `batch_size`."""
+        """Return the last gradients' `num_gradients`, `num_skipped` (contributions) and `batch_size`."""
         counts = self._counts
         return {
             "num_gradients": int(counts.num_gradients),
@@ -243,7 +255,7 @@ class Accumulator:
         }
 
     def set_virtual_batch_size(self, size: int) -> None:
-        """Reduce when the sum of batch sizes reaches `size`. The leader's decides.
+        """Make a step when the sum of batch sizes reaches `size`. The leader's value decides.
 
         Raises:
             ValueError: `size` is not a number from 1 to 2²⁴.
@@ -263,24 +275,24 @@ class Accumulator:
         self._exchange.parallel_gradients = int(count)
 
     def model_version(self) -> int:
-        """How many steps the model has made; the gradients that `has_gradients()` shows are counted."""
+        """Return the number of steps, including that of the gradients that `has_gradients()` reports."""
         return self._version
 
     def set_model_version(self, version: int) -> None:
-        """Say so of a model that comes from elsewhere, such as a checkpoint: the greatest version leads."""
+        """Set the version of a model from elsewhere, such as a checkpoint: the greatest version leads."""
         with self._exchange.lock:
             self._exchange.version += int(version) - self._version
         self._version = int(version)
 
-    def _check_wanted(self, what: str) -> None:
-        # A step may have been completed meanwhile, by what was contributed before the members changed. A
-        # gradient that comes then counts as skipped.
+    def _check_wanted(self, method: str) -> None:
+        # A step may have been completed since the program asked, by contributions from before a change of the
+        # members. A gradient that arrives after that counts as skipped.
         if not self._wanted and not self.wants_gradients():
-            raise RpcError(f"{what}: no gradients are wanted; ask wants_gradients() first")
+            raise RpcError(f"{method}: no gradients are wanted; ask wants_gradients() first")
 
-    def _contribute(self, flat: Flat | None, batch_size: int) -> None:
+    def _contribute(self, gradients: GradientBuffer | None, batch_size: int) -> None:
         self._wanted = False
-        contribution = Contribution(flat, batch_size, self._version, self._generation)
+        contribution = Contribution(gradients, batch_size, self._version, self._generation)
         if self._version % CHECK_INTERVAL == 0:
             contribution.checksum = checksum(self._parameters)
         if self._buffers and self.is_leader() and time.monotonic() - self._shared > SHARE_INTERVAL:

@@ -1,14 +1,14 @@
-"""Gradients of a model as one flat buffer, the unit that travels.
+"""The gradients of a model as one flat buffer, the unit of reduction.
 
-`Layout` knows where each parameter's gradient lies. A `Flat` holds, in float32 (float64 if a parameter is),
-the gradients and behind them, per parameter, what is above 0 if it had a gradient in any contribution, and
-the `Counts`. All of these add up, so that one sum over the members reduces everything.
+A `GradientLayout` knows where each parameter's gradient lies. A `GradientBuffer` holds, in float32 (float64
+if any parameter is), the gradients, then one number per parameter that is above 0 if any contribution had a
+gradient for it, then the `Counts`. All of these add up, so one sum over the members reduces everything.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import torch
@@ -17,7 +17,7 @@ MAX_DESCRIBED = 4000  # parameters and buffers that a description lists; the res
 
 
 class Counts(NamedTuple):
-    """What a reduction holds besides gradients. Exact up to 2²⁴ in float32."""
+    """The part of a reduction besides gradients. Exact up to 2²⁴ in float32."""
 
     num_gradients: float = 0  # contributions with gradients
     num_skipped: float = 0  # contributions without
@@ -27,110 +27,143 @@ class Counts(NamedTuple):
     buffers: float = 0  # 1 if the leader is about to send its buffers
 
     def tensor(self) -> torch.Tensor:
-        """`[6]` float64."""
+        """Return the counts as a tensor `[6]`, float64."""
         return torch.tensor(self, dtype=torch.float64)
 
     @staticmethod
     def of(tensor: torch.Tensor) -> Counts:
-        """From a tensor `[6]`."""
+        """Return the counts of a tensor `[6]`."""
         return Counts(*tensor.tolist())
 
 
-class Flat:
-    """One buffer and its parts, all views of it."""
+class GradientBuffer:
+    """One flat buffer and its parts, all of them views.
 
-    def __init__(self, layout: Layout) -> None:
-        sizes = [p.numel() for p in layout.parameters]
+    Attributes:
+        storage: Everything, `[total + parameters + 6]`.
+        gradients: All gradients, `[total]`.
+        views: The gradient of each parameter, in its shape.
+        present: For each parameter, above 0 if it had a gradient.
+        counts: `Counts` as a tensor `[6]`.
+    """
+
+    def __init__(self, parameters: Sequence[torch.Tensor], dtype: torch.dtype) -> None:
+        """Reserve a buffer of zeros, in pinned memory if a parameter is on a GPU."""
+        sizes = [p.numel() for p in parameters]
         count, total = len(sizes), sum(sizes)
-        pin = any(p.is_cuda for p in layout.parameters)
-        self.buffer = torch.zeros(total + count + len(Counts._fields), dtype=layout.dtype, pin_memory=pin)
-        self.gradients = self.buffer[:total]
-        self.views = [
-            view.view(p.shape) for view, p in zip(self.gradients.split(sizes), layout.parameters, strict=True)
-        ]
-        self.present = self.buffer[total : total + count]
-        self.counts = self.buffer[total + count :]
-        self._zero_at = -1  # version of the buffer when its gradients were last zeroed
+        pin = any(p.is_cuda for p in parameters)
+        self.storage = torch.zeros(total + count + len(Counts._fields), dtype=dtype, pin_memory=pin)
+        self.gradients = self.storage[:total]
+        parts = torch.split(self.gradients, sizes)
+        self.views = [part.view(p.shape) for part, p in zip(parts, parameters, strict=True)]
+        self.present = self.storage[total : total + count]
+        self.counts = self.storage[total + count :]
+        self._zero_at = -1  # version of the storage when its gradients were last zeroed
 
     def is_zero(self) -> bool:
-        """Whether the gradients are known to be zero: nothing wrote to the buffer since they were zeroed.
+        """Return True if nothing has written to the storage since its gradients were zeroed.
 
-        As for autograd, writing by way of `.data` or NumPy is not noticed.
+        As in autograd, writes through `.data` or NumPy go unnoticed.
         """
-        return self._zero_at == self.buffer._version
+        return self._zero_at == self.storage._version
 
     def zero(self) -> None:
-        """Zero the gradients, unless they are."""
+        """Zero the gradients, unless they are zero already."""
         if not self.is_zero():
             self.gradients.zero_()
-            self._zero_at = self.buffer._version
+            self._zero_at = self.storage._version
 
 
-class Layout:
-    """Where the gradients of some parameters lie in a `Flat`.
+class GradientLayout:
+    """Reads and writes the gradients of some parameters, and keeps the buffers for them.
 
-    What a step gives to the program is not copied: each `grad` becomes a view of a `Flat`, so that the next
+    The result of a step is not copied: each `grad` becomes a view of the reduced buffer, so that the next
     backward pass writes where the next reduction reads. A `grad` that is not such a view, because the program
-    has put another one there (or None) or because its dtype or device is another, is copied instead.
+    replaced it (or set it to None) or because its dtype or device differs, is copied instead.
 
     Args:
-        parameters: Those that are frozen (`requires_grad` False) now have no place.
+        parameters: The model's; those that are frozen (`requires_grad` False) now are left out.
     """
 
     def __init__(self, parameters: Iterable[torch.Tensor]) -> None:
         self.parameters = [p for p in parameters if p.requires_grad]
         double = any(p.dtype == torch.float64 for p in self.parameters)
         self.dtype = torch.float64 if double else torch.float32
-        self._free: deque[Flat] = deque()  # those known to be zero on the left
-        self._shown: Flat | None = None  # the one whose views the program has as gradients
+        self._free: deque[GradientBuffer] = deque()  # those known to be zero on the left
+        self._attached: GradientBuffer | None = None  # the one whose views are the program's gradients
 
-    def take(self, zero: bool = False) -> Flat:
-        """A buffer with undefined contents, preferably one that is zero, or not."""
+    def take(self, zero: bool = False) -> GradientBuffer:
+        """Return a buffer with undefined contents, preferably one that is zero, or one that is not."""
         try:
             return self._free.popleft() if zero else self._free.pop()
         except IndexError:
-            return Flat(self)
+            return GradientBuffer(self.parameters, self.dtype)
 
-    def give_back(self, flat: Flat) -> None:
-        """Use a buffer again; nobody, gloo included, may refer to it any more. Thread-safe, as `take`."""
-        if flat.is_zero():
-            self._free.appendleft(flat)
+    def give_back(self, buffer: GradientBuffer) -> None:
+        """Reuse a buffer, to which nobody, gloo included, may refer any more. Thread-safe, as `take` is."""
+        if buffer.is_zero():
+            self._free.appendleft(buffer)
         else:
-            self._free.append(flat)
+            self._free.append(buffer)
 
-    def read(self, weight: float) -> Flat:
-        """A buffer with the gradients times `weight`, 0 for a missing one. To be followed by `zero`."""
+    def read(self, weight: float) -> GradientBuffer:
+        """Return a buffer with the parameters' gradients times `weight`, 0 for a missing one.
+
+        The buffer may be the one that the program's gradients are views of: call `zero` next.
+        """
         grads = [p.grad for p in self.parameters]
-        shown = self._shown
-        if shown and all(g is None or g is v for g, v in zip(grads, shown.views, strict=True)):
-            flat = shown
-            self._show(self.take(zero=True), [g is not None for g in grads])
-        else:
-            flat = self.take()
-            given = [(v, g) for v, g in zip(flat.views, grads, strict=True) if g is not None]
-            if given:
-                views, theirs = map(list, zip(*given, strict=True))
-                torch._foreach_copy_(views, theirs)
-        missing = [v for v, g in zip(flat.views, grads, strict=True) if g is None]
-        if missing:
-            torch._foreach_zero_(missing)
-        flat.present.copy_(torch.tensor([g is not None for g in grads]))
-        if weight != 1:
-            flat.gradients.mul_(weight)
-        return flat
+        attached = self._attached
+        if attached and all(g is None or g is v for g, v in zip(grads, attached.views, strict=True)):
+            self._attach(self.take(zero=True), [g is not None for g in grads])
+            return _completed(attached, grads, weight)
+        return _completed(self._copied(grads), grads, weight)
 
-    def write(self, flat: Flat) -> None:
-        """Make the contents of `flat` the gradients, but where nobody had one. `flat` is ours from now on."""
-        present = [True] * len(self.parameters) if flat.present.all() else flat.present.tolist()
-        old = self._shown
-        self._show(flat, present)
+    def copy(self, gradients: Sequence[torch.Tensor | None], weight: float) -> GradientBuffer:
+        """Return a buffer with a copy of `gradients` times `weight`, 0 for None; use no parameter's `grad`.
+
+        Raises:
+            ValueError: Their number or a shape differs from the parameters'.
+        """
+        shapes = [None if g is None else g.shape for g in gradients]
+        if len(shapes) != len(self.parameters):
+            raise ValueError(f"{len(shapes)} gradients for {len(self.parameters)} parameters")
+        for i, (shape, p) in enumerate(zip(shapes, self.parameters, strict=True)):
+            if shape is not None and shape != p.shape:
+                raise ValueError(f"gradient {i} has shape {list(shape)}, its parameter {list(p.shape)}")
+        return _completed(self._copied(gradients), gradients, weight)
+
+    def write(self, buffer: GradientBuffer) -> None:
+        """Make the contents of `buffer` the gradients of those parameters for which anybody had one.
+
+        The layout owns the buffer from now on.
+        """
+        present = [True] * len(self.parameters) if buffer.present.all() else buffer.present.tolist()
+        old = self._attached
+        self._attach(buffer, present)
         if old and not any(p.grad is v for p, v in zip(self.parameters, old.views, strict=True)):
             self.give_back(old)
 
-    def _show(self, flat: Flat, which: list[bool]) -> None:
-        self._shown = flat
-        for p, view, there in zip(self.parameters, flat.views, which, strict=True):
-            if not there:
+    def zero(self) -> None:
+        """Zero the parameters' gradients."""
+        grads = [p.grad for p in self.parameters]
+        views = self._attached.views if self._attached else [None] * len(grads)
+        others = [g for g, v in zip(grads, views, strict=True) if g is not None and g is not v]
+        if others:
+            torch._foreach_zero_(others)
+        if self._attached:
+            self._attached.zero()
+
+    def _copied(self, gradients: Sequence[torch.Tensor | None]) -> GradientBuffer:
+        buffer = self.take()
+        pairs = [(v, g) for v, g in zip(buffer.views, gradients, strict=True) if g is not None]
+        if pairs:
+            torch._foreach_copy_([view for view, _ in pairs], [gradient for _, gradient in pairs])
+        return buffer
+
+    def _attach(self, buffer: GradientBuffer, which: list[bool]) -> None:
+        self._attached = buffer
+        for p, view, present in zip(self.parameters, buffer.views, which, strict=True):
+            if not present:
                 continue
             if (p.dtype, p.device) == (view.dtype, view.device):
                 p.grad = view
@@ -139,19 +172,22 @@ class Layout:
             else:
                 p.grad.copy_(view)
 
-    def zero(self) -> None:
-        """Zero the parameters' gradients."""
-        grads = [p.grad for p in self.parameters]
-        views = self._shown.views if self._shown else [None] * len(grads)
-        theirs = [g for g, v in zip(grads, views, strict=True) if g is not None and g is not v]
-        if theirs:
-            torch._foreach_zero_(theirs)
-        if self._shown:
-            self._shown.zero()
+
+def _completed(
+    buffer: GradientBuffer, gradients: Sequence[torch.Tensor | None], weight: float
+) -> GradientBuffer:
+    """Zero the missing gradients, mark those that are present, and apply the weight."""
+    missing = [v for v, g in zip(buffer.views, gradients, strict=True) if g is None]
+    if missing:
+        torch._foreach_zero_(missing)
+    buffer.present.copy_(torch.tensor([g is not None for g in gradients]))
+    if weight != 1:
+        buffer.gradients.mul_(weight)
+    return buffer
 
 
 def describe(parameters: Iterable[torch.Tensor], buffers: Iterable[torch.Tensor], weighted: bool) -> str:
-    """A model as text, a line per tensor: the same for models that can be reduced together."""
+    """Describe a model in one line per tensor; the same text for models that can be reduced together."""
     parameters, buffers = list(parameters), list(buffers)
     lines = [
         f"{len(parameters)} parameters and {len(buffers)} buffers",
@@ -167,7 +203,7 @@ def describe(parameters: Iterable[torch.Tensor], buffers: Iterable[torch.Tensor]
 
 
 def checksum(tensors: Iterable[torch.Tensor]) -> int:
-    """A number below 2⁶² that depends on every bit of the tensors: sums of their bytes as integers."""
+    """Return a number below 2⁶² that depends on every bit of the tensors: sums of their bytes as integers."""
     total = 0
     for tensor in tensors:
         flat = tensor.detach().reshape(-1)

@@ -1,7 +1,7 @@
-"""Models on their way from the leader to those who need them.
+"""The transfer of a model from the leader to the members that need it.
 
-A model is a package of parameters, buffers and the program's state in the format of `moolib.transport.wire`, a body
-and a payload, broadcast over gloo.
+A model is packed, with the program's state, in the format of `moolib.transport.wire` (a body and a payload)
+and broadcast over gloo.
 """
 
 from __future__ import annotations
@@ -10,15 +10,15 @@ from typing import Any
 
 import torch
 
-from moolib.group.process_group import Alone, EpochGroup
+from moolib.group.process_group import ProcessGroup
 from moolib.transport import wire
 
-Link = Alone | EpochGroup
-Package = tuple[torch.Tensor, torch.Tensor]  # body and payload, uint8
+Package = tuple[torch.Tensor, torch.Tensor]
+"""Body and payload, uint8."""
 
 
 def pack(value: Any) -> Package:
-    """A copy of a value as bytes.
+    """Return a copy of a value as bytes.
 
     Raises:
         TypeError: The value holds something that cannot travel.
@@ -28,29 +28,32 @@ def pack(value: Any) -> Package:
 
 
 def unpack(package: Package) -> Any:
-    """The value; tensors are views of the package.
+    """Return the value of a package; its tensors are views of the package.
 
     Raises:
-        WireError: It is malformed.
+        WireError: The package is malformed.
     """
     body, payload = package
     return wire.unpack(body.numpy().tobytes(), payload.numpy().data)
 
 
-def spread(link: Link, source: int, package: Package | None) -> Package:
-    """Bring the package of the member of rank `source` to all members, each of which must call this.
+def broadcast(group: ProcessGroup, source: int, package: Package | None) -> Package:
+    """Send a package from one member to all others; every member must call this.
 
     Args:
-        link: The epoch's operations.
-        source: Who has the package.
-        package: The package of `source`, None on the others.
+        group: The process group of the epoch.
+        source: The rank of the member that has the package.
+        package: The package on `source`, None on the others.
+
+    Raises:
+        EpochOver, PeerLost: See `EpochGroup`.
     """
     sizes = torch.tensor([len(part) for part in package] if package else [0, 0])
-    link.broadcast(sizes, source)
+    group.broadcast(sizes, source)
     body, payload = package or [torch.empty(size, dtype=torch.uint8) for size in sizes.tolist()]
     for part in (body, payload):
         if len(part):
-            link.broadcast(part, source)
+            group.broadcast(part, source)
     return body, payload
 
 

@@ -1,7 +1,7 @@
 """The memory that an `EnvPool` shares with its worker processes.
 
 It is an anonymous file: it has no name, so nothing can leak, and the system frees it with the last process
-that maps it. Each batch has one array `[batch_size, …]` per field; both sides compute the same places from
+that maps it. Each batch has one array `[batch_size, …]` per field; both sides compute the same offsets from
 the same description.
 """
 
@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 ALIGN = 64  # bytes; a cache line
-ACTION = "@action"  # the field of the actions; no observation can be called so
+ACTION = "@action"  # the field of the actions; no observation can have this name
 
 
 class Field(NamedTuple):
@@ -30,12 +30,12 @@ Fields = dict[str, Field]
 
 
 def size(fields: Fields, batch_size: int, num_batches: int) -> int:
-    """Bytes needed."""
+    """Return the number of bytes needed."""
     return num_batches * sum(_bytes(field, batch_size) for field in fields.values())
 
 
 def create(nbytes: int) -> int:
-    """The descriptor of a new anonymous file; the caller closes it."""
+    """Return the descriptor of a new anonymous file, which the caller must close."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("moolib-env-pool")
     else:
@@ -46,7 +46,7 @@ def create(nbytes: int) -> int:
 
 
 def arrays(descriptor: int, fields: Fields, batch_size: int, num_batches: int) -> list[dict[str, np.ndarray]]:
-    """For each batch the arrays of its fields; they keep the memory alive."""
+    """Return, for each batch, the arrays of its fields; they keep the memory alive."""
     memory = mmap.mmap(descriptor, size(fields, batch_size, num_batches))
     batches, offset = [], 0
     for _ in range(num_batches):

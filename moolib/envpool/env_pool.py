@@ -1,8 +1,8 @@
-"""Many environments stepped in batches by worker processes, while the program does something else.
+"""Environments that worker processes step in batches while the program does other work.
 
 >>> pool = EnvPool(lambda: gymnasium.make("CartPole-v1"), num_processes=2, batch_size=64, num_batches=2)
 >>> futures = [pool.step(i, actions[i]) for i in range(2)]  # double buffering: one batch is stepped…
->>> observation = futures[0].result()["state"]              # …while the policy looks at the other
+>>> observation = futures[0].result()["state"]              # …while the policy acts on the other
 
 An environment follows Gymnasium (`reset() -> (observation, info)`, five values of `step`) or the older API
 (`reset() -> observation`, four values, with `info["TimeLimit.truncated"]`). Observations are arrays, or dicts
@@ -19,11 +19,8 @@ import numpy as np
 import torch
 
 from moolib.envpool.env_memory import ACTION, Field
-from moolib.envpool.env_runner import EnvRunner
 from moolib.envpool.env_stepper import EnvStepper
 from moolib.future import RpcError
-
-__all__ = ["EnvPool", "EnvRunner", "EnvStepper", "EnvStepperFuture"]
 
 
 class EnvStepperFuture:
@@ -33,28 +30,28 @@ class EnvStepperFuture:
         self._stepper, self._batch, self._results = stepper, batch, results
 
     def result(self, timeout: float | None = None) -> dict[str, torch.Tensor]:
-        """What the environments returned, waiting for it at most `timeout` seconds.
+        """Return the results of the step, waiting for it for at most `timeout` seconds.
 
         Returns:
             Tensors `[batch_size, …]`, views of shared memory that hold until the next step of this batch:
-            `done`, `terminated`, `truncated` (bool), `reward` (float32), the observation (an array is
-            `state`; members of dicts and tuples have their keys, nested ones joined by "/"), and
-            `final_NAME`, the last observation of the episode in the rows that are done (`NAME` then is the
-            first of the next one).
+            `done`, `terminated`, `truncated` (bool), `reward` (float32), the observation (a single array is
+            called `state`; members of dicts and tuples have their keys, nested ones joined by "/"), and
+            `final_NAME`, the last observation of the episode in the rows that are done (`NAME` is then the
+            first observation of the next one).
 
         Raises:
-            RpcError: `The operation timed out`; an environment raised (with its traceback), hung, or its
+            RpcError: `The operation timed out`; or an environment raised (with its traceback), hung, or its
             process died.
         """
         self._stepper.wait(self._batch, timeout)
         return dict(self._results)
 
     def wait(self, timeout: float | None = None) -> None:
-        """Wait for the step. Errors as `result`."""
+        """Wait for the step, for at most `timeout` seconds. Errors as `result`."""
         self._stepper.wait(self._batch, timeout)
 
     def done(self) -> bool:
-        """Whether the step is finished."""
+        """Return True once the step is finished."""
         return not self._stepper.busy(self._batch)
 
 
@@ -70,15 +67,14 @@ class EnvPool:
         *,
         timeout: float | None = None,
     ) -> None:
-        """Start the processes. They are fresh interpreters, so threads do no harm; `create_env` is pickled
-        for them.
+        """Start the processes: fresh interpreters, to which `create_env` is sent pickled.
 
         Args:
-            create_env: makes one environment; called `batch_size * num_batches` times in all.
-            timeout: seconds that a step (and making the environments) may take; default: no limit.
+            create_env: Makes one environment; called `batch_size * num_batches` times in all.
+            timeout: Seconds that a step (and making the environments) may take; default: no limit.
 
         Raises:
-            RpcError: a number is below 1, or there are more than 65535 batches.
+            RpcError: A number is not from 1 to 65535.
         """
         numbers = {"num_processes": num_processes, "batch_size": batch_size, "num_batches": num_batches}
         for name, number in numbers.items():
@@ -91,17 +87,17 @@ class EnvPool:
         self._results: list[dict[str, torch.Tensor]] = [{} for _ in range(num_batches)]
 
     def step(self, batch_index: int, action: Any) -> EnvStepperFuture:
-        """Step the environments of a batch. The first step of each resets it and ignores the action.
+        """Step the environments of a batch. The first step of each batch resets it and ignores the action.
 
-        An environment that is done resets itself: its observation is the first of the next episode, reward
-        and done are the last of the old one.
+        An environment that is done is reset: its observation is then the first of the next episode, while its
+        reward and done are the last of the old one.
 
         Args:
-            action: tensor or array `[batch_size, …]`: integers for discrete actions, floats for continuous
-            ones.
+            action: Tensor or array `[batch_size, …]`: integers for discrete actions, floats for continuous
+                ones.
 
         Raises:
-            RpcError: no such batch, it is being stepped, or the action has a wrong shape or dtype.
+            RpcError: There is no such batch, it is being stepped, or the action has a wrong shape or dtype.
         """
         num_batches, batch_size = self._shape
         if not 0 <= batch_index < num_batches:
@@ -134,11 +130,11 @@ class EnvPool:
         self.close()
 
     def _begin(self, action: torch.Tensor) -> None:
-        """Learn what the environments observe and take, and share memory for it."""
+        """Learn the form of observations and actions, and share memory for them."""
         try:
             observation, wanted = self._stepper.spec()
         except RpcError:
-            return  # the future tells
+            return  # the future will raise it
         if wanted is None:
             dtype = torch.float32 if action.dtype in (torch.bfloat16, torch.float16) else action.dtype
             wanted = Field(torch.empty(0, dtype=dtype).numpy().dtype.str, tuple(action.shape[1:]))

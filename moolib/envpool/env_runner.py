@@ -1,18 +1,17 @@
-"""The worker's side of an `EnvPool`: a process that owns some rows of every batch and steps their
-environments.
+"""The worker's side of an `EnvPool`: a process that steps the environments in some rows of every batch.
 
-It is a fresh interpreter (no fork of a threaded process) started with the end of a socket. From its standard
-input, which its parent keeps open as long as it lives, it reads `create_env`, pickled by the program itself.
-Messages are single packets; the first byte tells the kind:
+It is a fresh interpreter (no fork of a threaded process) that inherits one end of a socket. From its standard
+input, which its parent keeps open as long as the parent lives, it reads `create_env`, pickled by the program
+itself. Messages are single packets, whose first byte is the kind:
 
 | from the worker | |
 |---|---|
 | SPEC | msgpack: the fields of an observation, the field of an action or None |
 | DONE + batch | the batch is stepped |
-| ERROR + text | an environment raised; the traceback |
+| ERROR + text | an environment raised; the text is the traceback |
 
 The parent answers SPEC with msgpack (all fields, batch size) and the descriptor of the shared memory, and
-then sends the numbers of batches to step (2 bytes each). A closed socket ends the worker.
+then sends the numbers of the batches to step (2 bytes each). A closed socket ends the worker.
 """
 
 from __future__ import annotations
@@ -40,12 +39,15 @@ MAX_PACKET = 1 << 17  # bytes; below the default buffer of a socket
 CLOSE_GRACE = 1.0  # s to close the environments when the parent has gone
 RESERVED = ("done", "reward", "terminated", "truncated")
 
+Target = tuple[str, tuple[Any, ...], np.ndarray, tuple[int, ...]]
+"""Of one leaf of an observation: name, path in the observation, shared array, and shape of a row."""
+
 
 class EnvRunner:
     """Steps some environments of each batch, one after the other, and writes the results to shared memory."""
 
     def __init__(self, create_env: Callable[[], Any], num_batches: int, count: int) -> None:
-        """Make `count` environments for each batch; the first is reset to learn what it observes."""
+        """Make `count` environments for each batch; reset the first to learn the form of its observations."""
         self._envs = [[create_env() for _ in range(count)] for _ in range(num_batches)]
         self._first_observation = [_reset(self._envs[0][0])]  # used at the first step of that environment
         self._fresh = [True] * num_batches
@@ -56,13 +58,13 @@ class EnvRunner:
         self.action = _action_field(self._envs[0][0])
 
     def attach(self, batches: list[dict[str, np.ndarray]], rows: slice) -> None:
-        """Work on these rows of the shared arrays."""
+        """Use these rows of the shared arrays from now on."""
         self._arrays = [{name: array[rows] for name, array in batch.items()} for batch in batches]
         self._targets = [self._target_arrays(arrays, "") for arrays in self._arrays]
         self._final_targets = [self._target_arrays(arrays, "final_") for arrays in self._arrays]
 
     def step(self, batch: int) -> None:
-        """Step the environments of a batch by the actions in shared memory; reset those that end."""
+        """Step the environments of a batch with the actions in shared memory; reset those that end."""
         arrays, targets = self._arrays[batch], self._targets[batch]
         if self._fresh[batch]:
             self._fresh[batch] = False
@@ -87,7 +89,7 @@ class EnvRunner:
                     env.close()
 
     def _step_env(self, batch: int, row: int, action: Any) -> tuple[float, bool, bool]:
-        """(reward, terminated, truncated) of one environment, by either API."""
+        """Step one environment, with either API; return (reward, terminated, truncated)."""
         env = self._envs[batch][row]
         result = env.step(action)
         if len(result) == 5:
@@ -102,22 +104,20 @@ class EnvRunner:
         _write(self._targets[batch], row, observation)
         return reward, terminated, truncated
 
-    def _target_arrays(
-        self, arrays: dict[str, np.ndarray], prefix: str
-    ) -> list[tuple[str, tuple, np.ndarray, tuple]]:
+    def _target_arrays(self, arrays: dict[str, np.ndarray], prefix: str) -> list[Target]:
         targets = [(name, path, arrays[prefix + name]) for name, path in self._paths.items()]
         return [(name, path, array, array.shape[1:]) for name, path, array in targets]
 
 
 def _reset(env: Any) -> Any:
-    """The first observation, by either API: Gymnasium returns (observation, info)."""
+    """Reset and return the first observation, with either API: Gymnasium returns (observation, info)."""
     result = env.reset()
     with_info = isinstance(result, tuple) and len(result) == 2 and isinstance(result[1], dict)
     return result[0] if with_info else result
 
 
-def _leaves(observation: Any, path: tuple = ()) -> Iterator[tuple[str, tuple]]:
-    """(name, path) of each array: `state` if it is the only one, else keys and indices joined by "/"."""
+def _leaves(observation: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[str, tuple[Any, ...]]]:
+    """Yield (name, path) of each array: `state` if it is the only one, else its keys joined by "/"."""
     if not isinstance(observation, (dict, tuple)):
         yield "/".join(map(str, path)) if path else "state", path
         return
@@ -126,7 +126,7 @@ def _leaves(observation: Any, path: tuple = ()) -> Iterator[tuple[str, tuple]]:
         yield from _leaves(item, (*path, key))
 
 
-def _at(observation: Any, path: tuple) -> Any:
+def _at(observation: Any, path: tuple[Any, ...]) -> Any:
     for key in path:
         observation = observation[key]
     return observation
@@ -142,17 +142,17 @@ def _field(name: str, value: Any) -> Field:
 
 
 def _action_field(env: Any) -> Field | None:
-    """What the environment's action space takes, if it has one that is a single array."""
+    """Return the form of an action, if the environment has an action space that is a single array."""
     space = getattr(env, "action_space", None)
     dtype, shape = getattr(space, "dtype", None), getattr(space, "shape", None)
     return None if dtype is None or shape is None else Field(np.dtype(dtype).str, tuple(shape))
 
 
-def _write(targets: list[tuple[str, tuple, np.ndarray, tuple]], row: int, observation: Any) -> None:
+def _write(targets: list[Target], row: int, observation: Any) -> None:
     """Write one observation.
 
     Raises:
-        ValueError: its shape or kind of dtype is not the one of the first.
+        ValueError: Its shape or kind of dtype differs from that of the first observation.
     """
     for name, path, array, shape in targets:
         value = observation
@@ -201,7 +201,7 @@ def _serve(sock: socket.socket, runner: EnvRunner, num_batches: int, rows: slice
 
 
 def _end_with_parent() -> None:
-    """End even within a step that never returns, once the parent has gone."""
-    os.read(sys.stdin.fileno(), 1)  # not by `sys.stdin`, whose lock the end of the interpreter needs
+    """Once the parent has gone, end the process, even within a step that never returns."""
+    os.read(sys.stdin.fileno(), 1)  # not through `sys.stdin`, whose lock the interpreter needs to end
     time.sleep(CLOSE_GRACE)
     os._exit(1)

@@ -1,8 +1,6 @@
-"""The parent's side of an `EnvPool`: worker processes, the memory shared with them, and what goes wrong with
-them.
+"""The parent's side of an `EnvPool`: worker processes, the memory shared with them, and their failures.
 
-Nobody spins: workers sleep in `recv`, the parent in `poll`. A worker that dies is noticed by the end of its
-socket.
+Nobody spins: workers sleep in `recv`, the parent in `poll`. The end of its socket reveals that a worker died.
 """
 
 from __future__ import annotations
@@ -31,7 +29,7 @@ from moolib.envpool.env_memory import ACTION, Field, Fields
 from moolib.envpool.env_runner import DONE, ERROR, MAX_PACKET, SPEC
 from moolib.future import RpcError
 
-SLICE = 0.1  # s; then another thread may wait
+SLICE = 0.1  # s after which a waiting thread lets another one wait
 CLOSE_TIMEOUT = 2.0  # s that workers have to close their environments
 START = "import sys; sys.path[:] = {path!r}; from moolib.envpool.env_runner import main; main({descriptor})"
 RESULTS: Fields = {
@@ -55,7 +53,7 @@ class _Worker:
                 [sys.executable, "-c", code], stdin=subprocess.PIPE, pass_fds=[other.fileno()]
             )
         assert self.process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it died: seen at its socket
+        with contextlib.suppress(BrokenPipeError):  # it died: its socket will tell
             self.process.stdin.write(order)
             self.process.stdin.flush()
 
@@ -63,7 +61,7 @@ class _Worker:
         return f"environment process {self.process.pid} (rows {self.rows.start} to {self.rows.stop - 1})"
 
     def death(self) -> str:
-        """How the process ended."""
+        """Describe how the process ended."""
         try:
             code = self.process.wait(CLOSE_TIMEOUT)
         except subprocess.TimeoutExpired:
@@ -76,6 +74,10 @@ class EnvStepper:
     """Runs batches of environments in processes, each of which steps some rows of every batch.
 
     After the first failure (an environment raised, a process died or hung) every wait raises it.
+
+    Attributes:
+        timeout: Seconds that a step may take.
+        failure: The first failure, "" if there was none.
     """
 
     def __init__(
@@ -88,7 +90,7 @@ class EnvStepper:
     ) -> None:
         """Start the processes; they make their environments in the background."""
         self._batch_size, self._num_batches = batch_size, num_batches
-        self._timeout = math.inf if timeout is None else timeout
+        self.timeout = math.inf if timeout is None else timeout
         self.failure = ""
         self._lock = threading.Lock()  # of receiving, and of all that it changes
         self._packet = bytearray(MAX_PACKET)
@@ -105,29 +107,29 @@ class EnvStepper:
             self._poll.register(worker.socket, select.POLLIN)
 
     def spec(self) -> tuple[Fields, Field | None]:
-        """Wait for the processes: (fields of an observation, field of an action if the environments tell).
+        """Wait for the processes; return the fields of an observation, and that of an action if known.
 
         Raises:
-            RpcError: an environment could not be made or reset; or they differ.
+            RpcError: An environment could not be made or reset, or the environments differ.
         """
-        self._wait_for(lambda: self._workers.keys() - self._specs, time.monotonic() + self._timeout)
+        self._wait_for(lambda: self._workers.keys() - self._specs, time.monotonic() + self.timeout)
         if len(set(self._specs.values())) > 1:
             both = sorted({str(msgpack.unpackb(spec)) for spec in self._specs.values()})
-            self.failure = f"environments differ in what they observe or take: {' and '.join(both)}"
+            self.failure = f"environments differ in their observations or actions: {' and '.join(both)}"
             raise RpcError(self.failure)
         observation, action = msgpack.unpackb(next(iter(self._specs.values())))
         fields = {name: Field(dtype, tuple(shape)) for name, (dtype, shape) in observation.items()}
         return fields, Field(action[0], tuple(action[1])) if action else None
 
     def begin(self, observation: Fields, action: Field) -> list[dict[str, np.ndarray]]:
-        """Share memory with the processes; returns for each batch the arrays of actions and results."""
+        """Share memory with the processes; return, for each batch, the arrays of actions and results."""
         final = {f"final_{name}": field for name, field in observation.items()}
         fields = {ACTION: action, **RESULTS, **observation, **final}
         descriptor = env_memory.create(env_memory.size(fields, self._batch_size, self._num_batches))
         try:
             message = msgpack.packb([fields, self._batch_size])
             for worker in self._workers.values():
-                with contextlib.suppress(OSError):  # it died: seen when its answer is waited for
+                with contextlib.suppress(OSError):  # it died: noticed while waiting for its answer
                     socket.send_fds(worker.socket, [message], [descriptor])
             return env_memory.arrays(descriptor, fields, self._batch_size, self._num_batches)
         finally:
@@ -135,7 +137,7 @@ class EnvStepper:
 
     def step(self, batch: int) -> None:
         """Let the processes step a batch whose actions are in place."""
-        self._deadlines[batch] = time.monotonic() + self._timeout
+        self._deadlines[batch] = time.monotonic() + self.timeout
         self._pending[batch] = set(self._workers)
         message = batch.to_bytes(2, "big")
         for worker in self._workers.values():
@@ -143,7 +145,7 @@ class EnvStepper:
                 worker.socket.send(message)
 
     def busy(self, batch: int) -> bool:
-        """Whether a batch is being stepped."""
+        """Return True if a batch is being stepped."""
         if self._pending[batch] and not self.failure:
             with self._lock:
                 self._receive(0)
@@ -159,7 +161,7 @@ class EnvStepper:
         self._wait_for(lambda: self._pending[batch], self._deadlines[batch], until)
 
     def pids(self) -> list[int]:
-        """The processes, by the rows they step."""
+        """Return the process ids, in the order of their rows."""
         return [worker.process.pid for worker in self._workers.values()]
 
     def close(self) -> None:
@@ -170,7 +172,7 @@ class EnvStepper:
     def _wait_for(
         self, pending: Callable[[], Collection[int]], deadline: float, until: float = math.inf
     ) -> None:
-        """Receive until no worker is pending. At `deadline` they have failed; at `until`, this wait."""
+        """Receive until no worker is pending. At `deadline` the workers fail; at `until`, only this wait."""
         while pending() and not self.failure:
             now = time.monotonic()
             with self._lock:
@@ -178,14 +180,14 @@ class EnvStepper:
                     self._receive(max(0.0, min(SLICE, deadline - now, until - now)))
             if pending() and now >= deadline:
                 hung = ", ".join(str(self._workers[descriptor]) for descriptor in pending())
-                self.failure = self.failure or f"no answer within {self._timeout} s from {hung}"
+                self.failure = self.failure or f"no answer within {self.timeout} s from {hung}"
             elif pending() and now >= until:
                 raise RpcError("The operation timed out")
         if self.failure:
             raise RpcError(self.failure)
 
     def _receive(self, seconds: float) -> None:
-        """Take what the workers say within `seconds`; the caller holds the lock."""
+        """Handle the packets that arrive within `seconds`; the caller holds the lock."""
         for descriptor, _ in self._poll.poll(math.ceil(1000 * seconds)):
             worker = self._workers[descriptor]
             try:
@@ -205,7 +207,7 @@ class EnvStepper:
 
 
 def _close(workers: dict[int, _Worker]) -> None:
-    """Let the processes end by themselves, and kill those that do not."""
+    """Let the processes end by themselves; kill those that do not."""
     for worker in workers.values():
         worker.socket.close()
         if worker.process.stdin:

@@ -1,7 +1,7 @@
 """Reductions of small values among the members of a group: sums of tensors, or any operation on any object.
 
-Everybody sends its value to the first member, which combines them in the members' order and answers each
-with the same result. (Gradients take the Accumulator's way, over gloo.)
+All members send their values to the first member, which combines them in the members' order and sends the
+same result to everybody. (Gradients are reduced by the Accumulator, over gloo.)
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ class AllReduce(Future[Any]):
 
 
 @dataclass
-class _Collected:
-    """What the first member has got of one reduction."""
+class _Collection:
+    """The values of one reduction that the first member has received."""
 
     values: dict[int, Any] = field(default_factory=dict)  # rank -> value
     answers: dict[int, Callable[[Any], None]] = field(default_factory=dict)
@@ -40,50 +40,54 @@ class _Collected:
 
 
 class Reductions:
-    """The reductions of one group that are under way."""
+    """The reductions of one group that are in progress."""
 
     def __init__(self, rpc: Rpc, group: str) -> None:
         self._rpc = rpc
         self._function = f"group.reduce/{group}"
         self._lock = threading.Lock()
         self._pending: dict[str, AllReduce] = {}
-        self._collected: dict[tuple[int, str], _Collected] = {}
+        self._collected: dict[tuple[int, str], _Collection] = {}
         rpc.define_deferred(self._function, weak(self._collect))
 
     def start(
         self, sync_id: int, members: list[str], name: str, data: Any, op: Operation | None, timeout: float
     ) -> AllReduce:
-        """See `Group.all_reduce`."""
+        """Start a reduction; see `Group.all_reduce`.
+
+        Raises:
+            RpcError: A reduction of that name is in progress.
+        """
         future = AllReduce()
         with self._lock:
             if name in self._pending:
                 raise RpcError(f"all_reduce {name!r} is already under way")
             self._pending[name] = future
-        future._add_done_callback(lambda _: self._forget(name, future))
+        future.add_done_callback(lambda _: self._forget(name, future))
         failure = RpcError("AllReduce operation timed out")
-        self._rpc._call_later(timeout, future._set_exception, failure)
+        self._rpc.messages.call_later(timeout, future.set_exception, failure)
         rank = members.index(self._rpc.get_name())
         if rank > 0:
             answer = functools.partial(_finish, future)
             self._rpc.async_callback(members[0], self._function, answer, sync_id, name, rank, data)
         else:
             with self._lock:
-                entry = self._collected.setdefault((sync_id, name), _Collected())
+                entry = self._collected.setdefault((sync_id, name), _Collection())
                 entry.started = (len(members), op or _add, timeout)
-            future._add_done_callback(lambda _: self._withdraw((sync_id, name), entry))
+            future.add_done_callback(lambda _: self._withdraw((sync_id, name), entry))
             self._collect(functools.partial(_finish, future), sync_id, name, 0, _copy(data))
         return future
 
     def change_epoch(self, sync_id: int) -> None:
-        """End all reductions of other epochs."""
+        """End all reductions of previous epochs."""
         with self._lock:
             pending = list(self._pending.values())
             self._collected = {key: entry for key, entry in self._collected.items() if key[0] == sync_id}
         for future in pending:
-            future._set_exception(RpcError("AllReduce operation cancelled due to a group change"))
+            future.set_exception(RpcError("AllReduce operation cancelled due to a group change"))
 
     def close(self) -> None:
-        """Take no more part."""
+        """End all reductions and take part in no more."""
         self._rpc.undefine(self._function)
         self.change_epoch(0)
 
@@ -92,16 +96,16 @@ class Reductions:
             if self._pending.get(name) is future:
                 del self._pending[name]
 
-    def _withdraw(self, key: tuple[int, str], entry: _Collected) -> None:
-        """As the first member: we wait no longer, so whoever comes now is too late."""
+    def _withdraw(self, key: tuple[int, str], entry: _Collection) -> None:
+        """As the first member, stop waiting: values that arrive from now on are too late."""
         with self._lock:
             if self._collected.get(key) is entry:
                 del self._collected[key]
 
     def _collect(self, answer: Callable[[Any], None], sync_id: int, name: str, rank: int, value: Any) -> None:
-        """On the first member: take in a value; combine and answer when it was the last."""
+        """As the first member, add a value; after the last one, combine them and answer everybody."""
         with self._lock:
-            entry = self._collected.setdefault((sync_id, name), _Collected())
+            entry = self._collected.setdefault((sync_id, name), _Collection())
             entry.values[rank], entry.answers[rank] = value, answer
             entry.arrived[rank] = time.monotonic()
             if entry.started is None:
@@ -121,17 +125,17 @@ class Reductions:
 
 
 def _finish(future: AllReduce, answer: Any, error: BaseException | None = None) -> None:
-    """The first member's answer: [result], or what went wrong as a text."""
+    """Finish with the first member's answer: [result], or an error message."""
     if error is not None:
-        future._set_exception(error)
+        future.set_exception(error)
     elif isinstance(answer, str):
-        future._set_exception(RpcError(f"AllReduce operation failed: {answer}"))
+        future.set_exception(RpcError(f"AllReduce operation failed: {answer}"))
     else:
-        future._set_result(answer[0])
+        future.set_result(answer[0])
 
 
 def _add(a: Any, b: Any) -> Any:
-    """The sum of two nested structures of tensors, arrays and numbers."""
+    """Return the sum of two nested structures of tensors, arrays and numbers."""
     if isinstance(a, dict):
         if not isinstance(b, dict) or a.keys() != b.keys():
             raise ValueError(
@@ -148,7 +152,7 @@ def _add(a: Any, b: Any) -> Any:
 
 
 def _copy(value: Any) -> Any:
-    """A copy of all tensors and arrays in a nested structure: the caller may go on to change its own."""
+    """Return a nested structure with copies of all tensors and arrays: the caller may change its own."""
     if isinstance(value, dict):
         return {key: _copy(child) for key, child in value.items()}
     if isinstance(value, list):

@@ -1,13 +1,13 @@
-"""Who belongs to a group: the broker's part that decides, without any input or output of its own.
+"""The rules of a group's membership, as the broker applies them; no input or output here.
 
-Each change of the members (a join, a leave, a lost connection, missed pings) or report of a failed
-reduction starts a new *epoch*: the sync id goes up by one and every member is told the new roster. Changes
-are gathered for a moment, so that several at once make one epoch. Reports that keep coming while the roster
-stays the same back off.
+Each change of the members (a join, a leave, a lost connection, missed pings) and each report of a failed
+reduction starts a new *epoch*: the sync id increases by one and every member receives the new roster.
+Changes are gathered for a moment, so that several at once make one epoch. While reports keep coming and the
+roster stays the same, the epochs back off.
 
-A restarted broker knows nothing, while its peers go on with the epoch they have. They announce themselves
-with that epoch, and the first to do so tells who the others are: until all of these are back, or a deadline
-passes, nothing changes; when all are back, nothing has changed, and the peers never noticed.
+A restarted broker knows nothing, while its peers go on with their epoch. They announce themselves with that
+epoch, and the first one tells the broker who the others are. Nothing changes until all of them are back or a
+deadline passes; if all come back, the epoch goes on and training never notices.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from typing import Any
 
 from moolib.log import log
 
-GATHER = (
-    0.003  # seconds in which changes are gathered: an EOF and the reports that it causes come within 1 ms
-)
-MAX_BACKOFF = 2.0  # seconds between epochs when reductions keep failing though nobody left
-FORGET_FAILURES = 10.0  # seconds without a failed reduction after which the next one is a first one again
-CUT_OFF = 0.3  # of a time-out: if nobody was heard for so long, though each pings every 0.1, it was our fault
-RETURN_TIME = 2.0  # seconds that members of before a restart have to come back; Rpc reconnects within 1 s
-RETURN_TIME_AFTER_FAILURE = 0.3  # seconds, if a reduction failed meanwhile: somebody will not come back
+GATHER = 0.003  # s to gather changes: a lost connection and the reports that it causes arrive within 1 ms
+MAX_BACKOFF = 2.0  # s between epochs when reductions keep failing although nobody left
+FORGET_FAILURES = 10.0  # s without a failed reduction after which the backoff starts over
+CUT_OFF = 0.3  # of a time-out: if all are silent for that long (each pings every 0.1), we are cut off
+RETURN_TIME = 2.0  # s in which the members must come back after our restart; Rpc reconnects within 1 s
+RETURN_TIME_AFTER_FAILURE = 0.3  # s, if a reduction has failed in the meantime: somebody will not come back
 MAX_SYNC_ID = 2**32 - 1
 
 
@@ -36,16 +34,16 @@ class Member:
 
     name: str
     order: int  # smaller ones come first in the roster
-    joined: int  # those of one order are sorted by their time of joining
-    timeout: float  # seconds without a ping until it counts as gone
-    last_ping: float  # seconds, on the clock of `Membership`
+    joined: int  # members of the same order are sorted by their time of joining
+    timeout: float  # s without a ping until it counts as gone
+    last_ping: float  # s, on the clock of `Membership`
     identity: dict[str, str]  # accumulator -> description of its model: the same on all members
-    status: dict[str, Any] = field(default_factory=dict)  # what it last told of itself, for people
+    status: dict[str, Any] = field(default_factory=dict)  # from its last ping, for people to read
 
 
 @dataclass
 class Conflict:
-    """Why a peer cannot join: `member` of the group has another model."""
+    """The reason why a peer cannot join: `member` of the group has a different model."""
 
     member: str
     accumulator: str
@@ -57,9 +55,9 @@ class Membership:
 
     Args:
         group: The group's name, for the log.
-        push: `push(sync_id, roster)` tells all members.
-        later: `later(seconds, function)` calls it then.
-        now: The time in seconds.
+        push: `push(sync_id, roster)` sends the epoch to all members.
+        later: `later(seconds, function)` schedules a call.
+        now: Returns the time in seconds.
     """
 
     def __init__(
@@ -71,25 +69,27 @@ class Membership:
     ) -> None:
         self.group = group
         self.members: dict[str, Member] = {}
-        self.sync_id = random.randint(
-            1, MAX_SYNC_ID
-        )  # not from 1: a stale epoch must not look like a new one
-        self.roster: list[str] = []  # as told last
+        self.sync_id = random.randint(1, MAX_SYNC_ID)  # not 1: a stale epoch must not look like a new one
+        self.roster: list[str] = []  # as last sent to the members
         self._push, self._later, self._now = push, later, now
-        self._away: set[str] = set()  # members of before our restart that are not back yet
+        self._away: set[str] = set()  # members from before our restart that are not back yet
         self._joined = 0
         self._changed = False  # an epoch is due
         self._failures = 0
         self._last_failure = -FORGET_FAILURES
 
     def empty(self) -> bool:
-        """True if nobody is there or expected."""
+        """Return True if there are no members and none are expected back."""
         return not self.members and not self._away
 
     def join(
         self, name: str, sync_id: int, roster: list[str], order: int, timeout: float, identity: dict[str, str]
     ) -> Conflict | None:
-        """A peer announces itself with its epoch (0 and [] if none); a conflict if it may not join."""
+        """Add a peer that announces itself with its epoch (0 and [] if none).
+
+        Returns:
+            A conflict if the peer is refused, None if it is a member now.
+        """
         conflict = self._conflict(name, identity)
         if conflict:
             return conflict
@@ -100,9 +100,7 @@ class Membership:
         same_epoch = sync_id == self.sync_id
         if name in self._away and same_epoch:
             joined = self.roster.index(name) - len(self.roster)  # before all who join from now on
-        elif (
-            name in self.members
-        ):  # if it has not our epoch, then that is on its way or told at its next ping
+        elif name in self.members:  # if it lacks our epoch, that is on its way or sent after its next ping
             joined = self.members[name].joined
         else:
             joined = self._joined = self._joined + 1
@@ -116,22 +114,22 @@ class Membership:
         return None
 
     def leave(self, name: str, why: str) -> None:
-        """A member is gone."""
+        """Remove a member, if it is one."""
         if self.members.pop(name, None):
             self._change(f"{name} {why}")
 
     def ping(self, name: str, sync_id: int, status: dict[str, Any]) -> bool:
-        """A sign of life. False if the peer has not the epoch that it should have: it must be told again."""
+        """Note a sign of life. Return False if the peer lacks the current epoch, which must be sent again."""
         member = self.members.get(name)
         if member:
             silence = self._silence()
             if silence > CUT_OFF * member.timeout:
-                self.forgive(2 * silence)  # TCP tries again after as long as it has tried in vain
+                self.forgive(2 * silence)  # TCP backs off: its next attempt comes after as long again
             member.last_ping, member.status = self._now(), status
         return self._changed or bool(self._away) or (member is not None and sync_id == self.sync_id)
 
     def report(self, name: str, sync_id: int) -> None:
-        """A member's reduction failed in this epoch."""
+        """Start a new epoch, with backoff, because a member's reduction failed in this one."""
         if name not in self.members or sync_id != self.sync_id or self._changed:
             return
         if self._away:
@@ -144,19 +142,19 @@ class Membership:
         self._failures = min(self._failures + 1, 16)
 
     def expire(self) -> None:
-        """Drop the members that sent no ping for their time-out; but not all: then we are cut off."""
+        """Drop the members that sent no ping for their time-out; but if all are silent, we are cut off."""
         now, silence = self._now(), self._silence()
         for member in list(self.members.values()):
             if now - member.last_ping > member.timeout and silence <= CUT_OFF * member.timeout:
                 self.leave(member.name, f"sent no ping for {member.timeout:g} s")
 
     def forgive(self, seconds: float) -> None:
-        """The broker itself was held up for so long; nobody is to blame for missing pings."""
+        """Extend all deadlines by the time for which the broker itself was held up."""
         for member in self.members.values():
             member.last_ping += seconds
 
     def _silence(self) -> float:
-        """Seconds since any member was heard."""
+        """Return the seconds since any member was last heard."""
         return self._now() - max((m.last_ping for m in self.members.values()), default=0.0)
 
     def _conflict(self, name: str, identity: dict[str, str]) -> Conflict | None:

@@ -1,15 +1,14 @@
-"""Gloo process groups that live for one membership epoch: the data plane's only door to `torch.distributed`.
+"""Gloo process groups that live for one membership epoch: the only use of `torch.distributed`.
 
-A group is formed from a `Rendezvous` (gloo's store: a few hundred bytes of addresses per member, carried by
-whoever made it) and is used by one control thread. Gloo cannot abort an operation: one that will never
-finish blocks its group, also its destruction, until gloo's own time-out. So every wait is cut into short
-slices between which we look whether the epoch is `over`; when it is, `EpochOver` is raised and the group,
-with the tensors that gloo may still write to, goes to a reaper thread. Those tensors must not be used
-again.
+A group is formed with a `Rendezvous` (gloo's store, which exchanges a few hundred bytes of addresses per
+member) and is used by one control thread. Gloo cannot abort an operation: one that never finishes blocks its
+group, including the group's destruction, until gloo's own time-out. So every wait is cut into short slices,
+between which we check whether the epoch is `over`. If it is, `EpochOver` is raised and the group, with the
+tensors that gloo may still write to, goes to a reaper thread. Those tensors must not be used again.
 
-Only collective operations are used: with `send` and `recv` a slice that passes breaks the connection.
+Only collective operations are used: with `send` and `recv`, an expired slice breaks the connection.
 
-`ProcessGroupGloo` as a bare class is semi-public, so it is used in this module alone.
+`ProcessGroupGloo` as a bare class is semi-public, so it is used in this module only.
 """
 
 from __future__ import annotations
@@ -24,19 +23,18 @@ from datetime import timedelta
 from typing import Any
 
 import torch
-from torch.distributed import BroadcastOptions, ProcessGroupGloo, Store
+from torch.distributed import BroadcastOptions, ProcessGroupGloo
+from torch.distributed.distributed_c10d import Store
 
-SLICE = timedelta(milliseconds=10)  # how often a wait looks whether the epoch is over
-SLICE_OVER = "Operation timed out!"  # gloo's words for "the slice is over, the operation goes on"
-REAP_INTERVAL = 0.1  # seconds between two looks at abandoned operations
-REAP_TIMEOUT = 1.0  # seconds that the exit waits for the reaper, and for threads that connect
-THREADS = (
-    4  # gloo's worker threads per group: with 2, small reductions of 4 members take almost twice as long
-)
+SLICE = timedelta(milliseconds=10)  # interval at which a wait checks whether the epoch is over
+SLICE_OVER = "Operation timed out!"  # gloo's message when a slice expires; the operation goes on
+REAP_INTERVAL = 0.1  # s between two checks of abandoned operations
+REAP_TIMEOUT = 1.0  # s that the exit waits for the reaper, and for threads that connect
+THREADS = 4  # gloo's workers per group: with 2, small reductions of 4 members take almost twice as long
 
 
 class EpochOver(Exception):
-    """The membership changed: what was waited for will never come."""
+    """The membership changed: the operation will never finish."""
 
 
 class PeerLost(RuntimeError):
@@ -44,7 +42,7 @@ class PeerLost(RuntimeError):
 
 
 class Rendezvous(Store):
-    """What the members of an epoch tell each other in order to connect.
+    """The store through which the members of an epoch exchange their addresses.
 
     Args:
         publish: `publish(key, value)` brings `value` to `receive` of all other members.
@@ -58,7 +56,7 @@ class Rendezvous(Store):
         self._closed = False
 
     def receive(self, key: str, value: bytes) -> None:
-        """Take in what another member published."""
+        """Store a value that another member published."""
         with self._changed:
             self._values[key] = value
             self._changed.notify_all()
@@ -69,7 +67,7 @@ class Rendezvous(Store):
             self._closed = True
             self._changed.notify_all()
 
-    # The part of torch.distributed.Store that gloo uses; called on gloo's forming thread.
+    # The part of torch.distributed.Store that gloo uses; called on the thread that forms the group.
 
     def set(self, key: str, value: bytes) -> None:  # type: ignore[override]  # gloo hands over bytes
         self.receive(key, bytes(value))
@@ -91,40 +89,42 @@ class Rendezvous(Store):
 
 @functools.lru_cache(maxsize=8)
 def _device(host: str) -> Any:
-    """One listening device per local address, for the life of the process."""
+    """Return the listening device of a local address, one for the life of the process."""
     return ProcessGroupGloo.create_device(hostname=host)
 
 
 class Alone:
-    """What `EpochGroup` is for a group of one."""
+    """The operations of `EpochGroup` for a group of one member."""
 
     rank, size = 0, 1
 
     def all_reduce(self, tensors: Iterable[torch.Tensor]) -> None:
-        """The sums over one member."""
+        """Leave the tensors as they are, having asked for each."""
         for _ in tensors:
             pass
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        """`[...] -> [1, ...]`."""
+        """Return `[...]` as `[1, ...]`."""
         return tensor.unsqueeze(0)
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """There is nobody to send to."""
+        """Do nothing: there is nobody to send to."""
 
     def abandon(self) -> None:
-        """Nothing can be pending."""
+        """Do nothing: no operation can be pending."""
 
 
 class EpochGroup:
     """The collective operations of one epoch, for one thread. Each blocks until it is done.
+
+    Every operation raises EpochOver if the epoch ends first, and PeerLost if a connection breaks.
 
     Args:
         rendezvous: The store of this epoch.
         rank: Our place among the members.
         size: Number of members, at least 2.
         host: The local address that the other members can reach; never a host name.
-        over: Tells whether the epoch is over.
+        over: Returns True once the epoch is over.
         timeout: Seconds after which gloo itself gives up an operation.
 
     Raises:
@@ -147,37 +147,37 @@ class EpochGroup:
         options._devices = [_device(host)]
         options._timeout = timedelta(seconds=timeout)
         options._threads = THREADS
-        self._held: list[Any] = [rendezvous]  # whatever must outlive a pending operation
+        self._held: list[Any] = [rendezvous]  # everything that must outlive a pending operation
         self._pending: list[Any] = []
         self._gloo = self._connect(rendezvous, options)
         self._held.append(self._gloo)
 
     def all_reduce(self, tensors: Iterable[torch.Tensor]) -> None:
-        """Replace each (any shape, on the CPU) by its sum over all members: the same bits on each.
+        """Replace each tensor (any shape, on the CPU) by its sum over all members: the same bits on each.
 
-        They are reduced at the same time; each begins on its way before the next one is asked for.
+        The tensors are reduced concurrently; the reduction of each starts before the next one is requested.
         """
         self._run(self._gloo.allreduce, (([tensor],) for tensor in tensors))
 
     def all_gather(self, tensor: torch.Tensor) -> torch.Tensor:
-        """The members' tensors stacked: `[...] -> [size, ...]`."""
+        """Return the members' tensors `[...]` stacked in order of rank: `[size, ...]`."""
         outputs = [torch.empty_like(tensor) for _ in range(self.size)]
         self._run(self._gloo.allgather, [([outputs], [tensor])])
         return torch.stack(outputs)
 
     def broadcast(self, tensor: torch.Tensor, source: int) -> None:
-        """Overwrite `tensor` with that of the member of rank `source`."""
+        """Overwrite `tensor` with that of the member with rank `source`."""
         options = BroadcastOptions()
         options.rootRank, options.rootTensor = source, 0
         self._run(self._gloo.broadcast, [([tensor], options)])
 
     def abandon(self) -> None:
-        """Give the group up; never blocks."""
+        """Give the group up; never block."""
         _reaper.take(self._pending, self._held)
         self._pending, self._held, self._gloo = [], [], None
 
     def _run(self, operation: Callable[..., Any], calls: Iterable[tuple[Any, ...]]) -> None:
-        """Call `operation(*call)` for each of the calls, and then wait for all of them."""
+        """Call `operation(*call)` for each of the calls, then wait for all of them."""
         del self._held[2:]
         try:
             for call in calls:
@@ -201,7 +201,7 @@ class EpochGroup:
                 raise EpochOver
 
     def _connect(self, rendezvous: Rendezvous, options: Any) -> Any:
-        """Connect on a thread of its own, which is left behind if the epoch ends meanwhile."""
+        """Connect on a separate thread, which is left behind if the epoch ends in the meantime."""
         result: list[Any] = []
         done = threading.Event()
 
@@ -224,10 +224,14 @@ class EpochGroup:
         return result[0]
 
 
+ProcessGroup = Alone | EpochGroup
+
+
 class _Reaper:
     """Keeps abandoned groups until their last operation has ended: dropping them earlier would block.
 
-    At exit it ends the threads that are in gloo and will come back to Python: that would abort the process.
+    At exit it ends the threads that are inside gloo: if they returned to a finished interpreter, the process
+    would abort.
     """
 
     def __init__(self) -> None:
@@ -242,14 +246,14 @@ class _Reaper:
         entry = (works, held)
         with self._lock:
             if self._exiting.is_set():
-                return _keep_for_ever(entry)
+                return _keep_forever(entry)
             self._abandoned.append(entry)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="gloo-reaper", daemon=True)
                 self._thread.start()
 
     def start(self, thread: threading.Thread, rendezvous: Rendezvous) -> None:
-        """Start a thread that connects a group, which ends soon after its rendezvous was closed.
+        """Start a thread that connects a group and ends soon after its rendezvous is closed.
 
         Raises:
             EpochOver: The program is ending.
@@ -278,11 +282,11 @@ class _Reaper:
             self._exiting.wait(REAP_INTERVAL)
 
     def _leave_behind(self) -> None:
-        """At exit: one more reference to all that is pending, or the interpreter would wait for it to end."""
+        """At exit, keep everything that is pending alive: otherwise the interpreter would wait for it."""
         with self._lock:
             self._exiting.set()
             for entry in self._abandoned:
-                _keep_for_ever(entry)
+                _keep_forever(entry)
         deadline = time.monotonic() + REAP_TIMEOUT
         for _, rendezvous in self._connecting:
             rendezvous.close()
@@ -291,7 +295,7 @@ class _Reaper:
                 thread.join(max(0.0, deadline - time.monotonic()))
 
 
-def _keep_for_ever(value: Any) -> None:
+def _keep_forever(value: Any) -> None:
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(value))
 
 

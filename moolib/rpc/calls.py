@@ -25,27 +25,29 @@ class _Call(NamedTuple):
 
 
 class Calls:
-    """The calls of one Rpc to its peers. `start` is thread-safe, the rest belongs to the loop thread."""
+    """The calls of one Rpc to its peers. `start` is thread-safe; the rest belongs to the loop thread."""
 
     def __init__(self, node: Node, allow_pickle: bool) -> None:
         self._node, self._allow_pickle = node, allow_pickle
         self._ids = itertools.count(1)
         self._calls: dict[int, _Call] = {}
         self._lock = threading.Lock()  # of the calls and of the next
-        self._sweep_at = math.inf  # s; when time-outs are looked for next
+        self._sweep_at = math.inf  # s; the time of the next check for time-outs
         self._timer: asyncio.TimerHandle | None = None
-        self._refusal = ""  # what a peer told us when it refused us, until another one lets us in
+        self._refusal = ""  # the reason of the last peer that refused us, until another one lets us in
         self._closed = False
 
     def __len__(self) -> int:
         return len(self._calls)
 
-    def start(self, peer: str, function: str, args: tuple, kwargs: dict, timeout: float) -> Future[Any]:
-        """Call a function of a peer, now or as soon as it is connected.
+    def start(
+        self, peer: str, function: str, args: tuple[Any, ...], kwargs: dict[str, Any], timeout: float
+    ) -> Future[Any]:
+        """Call a function of a peer, now or as soon as it is connected; fail after `timeout` seconds.
 
         Raises:
-            RpcError: the peer is ourselves.
-            TypeError, ValueError: an argument cannot be sent.
+            RpcError: The peer is this one.
+            TypeError, ValueError: An argument cannot be sent.
         """
         if peer == self._node.name:
             raise RpcError(f"{peer!r} cannot call itself (function {function!r})")
@@ -57,52 +59,56 @@ class Calls:
             sweep = call.deadline < self._sweep_at
             if sweep:
                 self._sweep_at = call.deadline
-        call.future._add_done_callback(lambda _: self._forget(number))
+        call.future.add_done_callback(lambda _: self._forget(number))
         if sweep:
             self._node.call_soon(self._arm)
         if not self._node.post(peer, frame, number):
             self._node.call_soon(self._node.discovery.seek, peer)
-            if call.future.done():  # it timed out meanwhile
+            if call.future.done():  # it timed out in the meantime
                 self._node.drop(peer, number)
             if self._refusal and not self._node.peers:
-                call.future._set_exception(RpcError(self._refusal))
+                call.future.set_exception(RpcError(self._refusal))
         if self._closed:
-            call.future._set_exception(RpcError(CLOSED))
+            call.future.set_exception(RpcError(CLOSED))
         return call.future
 
     def on_reply(self, link: Link, frame: wire.Frame) -> None:
-        """A REPLY or an ERROR. Only the peer that was called may answer."""
+        """Handle a REPLY or an ERROR. Only the peer that was called may answer.
+
+        Raises:
+            WireError: The answer is malformed.
+        """
         call = self._calls.get(frame.call)
         if call is None or call.peer not in (link.name, link.former_name):
             return
         try:
             value = frame.value(self._allow_pickle)
         except wire.WireError as error:
-            call.future._set_exception(RpcError(f"the answer of {link.name}::{call.function!r}: {error}"))
+            call.future.set_exception(RpcError(f"the answer of {link.name}::{call.function!r}: {error}"))
             raise
         if frame.kind == wire.REPLY:
-            call.future._set_result(value)
+            call.future.set_result(value)
         else:
-            call.future._set_exception(RpcError(str(value)))
+            call.future.set_exception(RpcError(str(value)))
 
     def on_refused(self, reason: str) -> None:
-        """A peer refuses us: if we have no other, what waits cannot be sent, and the callers are told why."""
+        """Fail all calls with the reason of a peer that refuses us, if we have no other peer."""
         if not self._node.peers:
             self._refusal = f"refused by the peer: {reason}"
             self._fail(self._refusal)
 
     def on_admitted(self) -> None:
-        """A peer let us in."""
+        """Forget the refusal: a peer let us in."""
         self._refusal = ""
 
     def on_closed(self) -> None:
-        """The Rpc is gone."""
+        """Fail all calls: the Rpc is gone."""
         self._closed = True
         self._fail(CLOSED)
 
     def _fail(self, reason: str) -> None:
         for call in list(self._calls.values()):
-            call.future._set_exception(RpcError(reason))
+            call.future.set_exception(RpcError(reason))
 
     def _forget(self, number: int) -> None:
         with self._lock:
@@ -124,5 +130,5 @@ class Calls:
             self._sweep_at = min(later, default=math.inf)
         for number, call in expired:
             function = "<unknown>" if self._node.drop(call.peer, number) else call.function
-            call.future._set_exception(RpcError(f"Call ({call.peer}::{function}) timed out"))
+            call.future.set_exception(RpcError(f"Call ({call.peer}::{function}) timed out"))
         self._arm()

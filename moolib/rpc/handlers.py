@@ -1,7 +1,7 @@
-"""The functions that an `Rpc` offers its peers, and how calls reach them.
+"""The functions that an `Rpc` offers its peers, and the way that calls take to them.
 
-An Rpc owns its handlers; its engine reaches them through a weak reference only, so that a handler that refers
-to its Rpc does not keep it alive.
+An Rpc owns its handlers; its engine holds them only weakly, so that a handler that refers to its Rpc does not
+keep it alive.
 """
 
 from __future__ import annotations
@@ -18,10 +18,12 @@ from moolib.transport.link import Link
 from moolib.transport.node import Node
 
 Handler = Callable[["RpcDeferredReturn", "Request"], None]
+Args = tuple[Any, ...]
+Kwargs = dict[str, Any]
 
 
 class RpcDeferredReturn:
-    """Answers one call: `ret(value)` returns the value to the caller, `ret.error(text)` raises there."""
+    """The answer to one call: `ret(value)` returns a value to the caller, `ret.error(text)` raises there."""
 
     def __init__(self, answer: Callable[[int, Any], None]) -> None:
         self._answer = answer
@@ -32,13 +34,17 @@ class RpcDeferredReturn:
         """Return `value`.
 
         Raises:
-            RpcError: the call was answered before.
-            TypeError: the value cannot be sent (the caller is told, too).
+            RpcError: The call was answered before.
+            TypeError: The value cannot be sent (the caller gets an error, too).
         """
         self._once(wire.REPLY, value)
 
     def error(self, text: str) -> None:
-        """Let the caller's future raise `RpcError(text)`."""
+        """Let the caller's future raise `RpcError(text)`.
+
+        Raises:
+            RpcError: The call was answered before.
+        """
         self._once(wire.ERROR, text)
 
     def _once(self, kind: int, value: Any) -> None:
@@ -55,11 +61,11 @@ class Request:
     def __init__(self, frame: wire.Frame, allow_pickle: bool) -> None:
         self._frame, self._allow_pickle = frame, allow_pickle
 
-    def arguments(self) -> tuple[tuple, dict]:
-        """(args, kwargs).
+    def arguments(self) -> tuple[Args, Kwargs]:
+        """Return (args, kwargs).
 
         Raises:
-            WireError: malformed.
+            WireError: Malformed.
         """
         value = self._frame.value(self._allow_pickle)
         if not isinstance(value, list) or len(value) != 2:
@@ -71,7 +77,7 @@ class Request:
 
 
 class Handlers:
-    """Function names and what they do. `on_frame` and `on_peer` belong to the loop thread."""
+    """The functions by name. `on_frame` and `on_peer` belong to the loop thread."""
 
     def __init__(self, node: Node, allow_pickle: bool) -> None:
         self._node, self._allow_pickle = node, allow_pickle
@@ -83,7 +89,7 @@ class Handlers:
         """Offer a function.
 
         Raises:
-            RpcError: the name is taken.
+            RpcError: The name is taken.
         """
         if name in self._inline or self._functions.setdefault(name, handler) is not handler:
             raise RpcError(f"function {name!r} is already defined")
@@ -92,7 +98,7 @@ class Handlers:
         """Offer `function(peer, *args)`, which runs on the loop thread.
 
         Raises:
-            RpcError: the name is taken.
+            RpcError: The name is taken.
         """
         if name in self._functions or self._inline.setdefault(name, function) is not function:
             raise RpcError(f"function {name!r} is already defined")
@@ -107,11 +113,11 @@ class Handlers:
         self._peer_callbacks.append(callback)
 
     def names(self) -> list[str]:
-        """All functions."""
+        """Return the names of all functions."""
         return sorted([*self._functions, *self._inline])
 
     def on_peer(self, name: str, connected: bool) -> None:
-        """Tell who watches."""
+        """Call the callbacks of `watch_peers`."""
         for callback in list(self._peer_callbacks):
             try:
                 callback(name, connected)
@@ -119,7 +125,7 @@ class Handlers:
                 log("error", "%s: a peer callback failed:\n%s", self._node.name, traceback.format_exc())
 
     def on_frame(self, link: Link, frame: wire.Frame) -> None:
-        """A CALL or a NOTIFY."""
+        """Handle a CALL or a NOTIFY."""
         ret = RpcDeferredReturn(lambda kind, value: self._answer(link, frame, kind, value))
         request = Request(frame, self._allow_pickle)
         name = frame.name
@@ -138,14 +144,14 @@ class Handlers:
             return
         try:
             link.send(wire.encode(kind, frame.call, "", value, self._allow_pickle))
-        except Exception as error:  # TypeError, ValueError, or what torch says of a strange tensor
+        except Exception as error:  # TypeError, ValueError, or any error that torch raises for the tensor
             text = f"{self._node.name}::{frame.name!r} returned what cannot be sent: {error}"
             link.send(wire.encode(wire.ERROR, frame.call, "", text))
             raise
 
 
 def run(ret: RpcDeferredReturn, function: Callable[[], Any], then: Callable[[Any], None]) -> None:
-    """`then(function())`; what the function raises goes to the caller, with the traceback."""
+    """Call `then(function())`; an exception of the function goes to the caller, with the traceback."""
     try:
         value = function()
     except Exception as error:

@@ -1,7 +1,7 @@
 """Calls that a program takes one by one, or in batches, when it is ready for them.
 
 A batch of n calls becomes one: their arguments are stacked leaf by leaf along a new first dimension (tensors
-and arrays; other leaves come as tuples of n values), and row i of what is returned goes to caller i. So
+and arrays; other leaves become tuples of n values), and row i of the returned value goes to caller i. So
 `f(x[64, 3])` serves 64 peers that called `f(x[3])`.
 """
 
@@ -17,21 +17,21 @@ import numpy as np
 
 from moolib.future import Future, RpcError
 from moolib.rpc import threads
-from moolib.rpc.handlers import Handler, Request, RpcDeferredReturn, run
+from moolib.rpc.handlers import Args, Handler, Kwargs, Request, RpcDeferredReturn, run
 
-Item = tuple[RpcDeferredReturn, tuple, dict]
+Item = tuple[RpcDeferredReturn, Args, Kwargs]
 
 
 class Queue:
     """Calls that wait to be taken: `await queue`, `queue.get(timeout)`, or `queue.result(timeout)`.
 
-    Each gives `(return_callback, args, kwargs)`. The oldest call comes first; several may wait at once.
+    Each returns `(return_callback, args, kwargs)`, the oldest call first. Several threads may wait at once.
     """
 
     def __init__(
         self, batch_size: int | None = None, device: Any = None, dynamic_batching: bool = False
     ) -> None:
-        """See `Rpc.define_queue`.
+        """Create a queue; see `Rpc.define_queue` for the arguments.
 
         Raises:
             RpcError: `batch_size` is below 1.
@@ -47,7 +47,7 @@ class Queue:
         self._takers: deque[Future[Item]] = deque()
 
     def get(self, timeout: float | None = None) -> Item:
-        """The next call or batch of calls, waiting at most `timeout` seconds.
+        """Return the next call or batch of calls, waiting for at most `timeout` seconds.
 
         Raises:
             RpcError: `The operation timed out`.
@@ -55,7 +55,7 @@ class Queue:
         future = self._take()
         try:
             return future.result(timeout)
-        except BaseException:  # also KeyboardInterrupt
+        except BaseException:  # including KeyboardInterrupt
             if future.cancel():
                 raise
             return future.result()
@@ -66,7 +66,7 @@ class Queue:
         return self._take().__await__()
 
     def size(self) -> int:
-        """Calls that wait."""
+        """Return the number of calls that wait."""
         return len(self._calls)
 
     def _take(self) -> Future[Item]:
@@ -82,7 +82,7 @@ class Queue:
         self._match()
 
     def _match(self) -> None:
-        """Give waiting calls to who waits for them."""
+        """Give waiting calls to waiting takers."""
         while True:
             with self._lock:
                 while self._takers and self._takers[0].done():  # cancelled
@@ -99,13 +99,13 @@ class Queue:
                 with self._lock:
                     self._takers.appendleft(taker)
                 continue
-            if not taker._set_result(item):
+            if not taker.set_result(item):
                 with self._lock:
                     self._calls.extendleft(reversed(calls))
 
 
 def queued(queue: Queue) -> Handler:
-    """A handler that puts calls into a queue."""
+    """Return a handler that puts calls into a queue."""
 
     def handle(ret: RpcDeferredReturn, request: Request) -> None:
         args, kwargs = request.arguments()
@@ -116,8 +116,8 @@ def queued(queue: Queue) -> Handler:
     return lambda ret, request: run(ret, lambda: handle(ret, request), lambda _: None)
 
 
-def in_pool(function: Callable[..., Any], device: Any, deferred: bool) -> Handler:
-    """A handler that calls `function(*args)`, or `function(ret, *args)` if deferred, in the pool."""
+def in_thread(function: Callable[..., Any], device: Any, deferred: bool) -> Handler:
+    """Return a handler that calls `function(*args)`, or `function(ret, *args)` if deferred, on a thread."""
 
     def handle(ret: RpcDeferredReturn, request: Request) -> None:
         run(ret, lambda: serve(ret, *_to_device(request.arguments(), device)), lambda _: None)
@@ -127,20 +127,22 @@ def in_pool(function: Callable[..., Any], device: Any, deferred: bool) -> Handle
 
 
 def batched(function: Callable[..., Any], batch_size: int, device: Any, deferred: bool) -> Handler:
-    """A handler that does the same, once for every `batch_size` calls."""
+    """Return a handler that does the same, once for every `batch_size` calls."""
     queue = Queue(batch_size, device)
     serve = _server(function, deferred)
 
     def next_batch(future: Future[Item]) -> None:
         threads.submit(serve, *future.result())
-        queue._take()._add_done_callback(next_batch)
+        queue._take().add_done_callback(next_batch)
 
-    queue._take()._add_done_callback(next_batch)
+    queue._take().add_done_callback(next_batch)
     return queued(queue)
 
 
-def _server(function: Callable[..., Any], deferred: bool) -> Callable[[RpcDeferredReturn, tuple, dict], None]:
-    def serve(ret: RpcDeferredReturn, args: tuple, kwargs: dict) -> None:
+def _server(
+    function: Callable[..., Any], deferred: bool
+) -> Callable[[RpcDeferredReturn, Args, Kwargs], None]:
+    def serve(ret: RpcDeferredReturn, args: Args, kwargs: Kwargs) -> None:
         if deferred:
             run(ret, lambda: function(ret, *args, **kwargs), lambda _: None)
         else:
@@ -159,9 +161,7 @@ class _BatchReturn(RpcDeferredReturn):
         try:
             rows = [_row(value, i, len(self._returns)) for i in range(len(self._returns))]
         except (TypeError, ValueError) as error:
-            self.error(
-                f"a batch of {len(self._returns)} calls was answered with what has no such rows: {error}"
-            )
+            self.error(f"the answer to a batch of {len(self._returns)} calls has no such rows: {error}")
             raise
         for ret, row in zip(self._returns, rows, strict=True):
             ret(row)
@@ -172,10 +172,10 @@ class _BatchReturn(RpcDeferredReturn):
 
 
 def _batch(calls: list[Item], device: Any) -> Item:
-    """One call that stands for all.
+    """Return one call that stands for all.
 
     Raises:
-        TypeError, ValueError, RuntimeError: their arguments do not fit together.
+        TypeError, ValueError, RuntimeError: Their arguments do not fit together.
     """
     args, kwargs = _stack([(args, kwargs) for _, args, kwargs in calls])
     args, kwargs = _to_device((args, kwargs), device)
@@ -183,10 +183,10 @@ def _batch(calls: list[Item], device: Any) -> Item:
 
 
 def _stack(values: list[Any]) -> Any:
-    """The n values as one, leaf by leaf.
+    """Return the n values as one, stacked leaf by leaf.
 
     Raises:
-        TypeError, ValueError, RuntimeError: structures, shapes or dtypes that differ.
+        TypeError, ValueError, RuntimeError: Structures, shapes or dtypes differ.
     """
     first = values[0]
     if len({type(value) for value in values}) > 1:
@@ -207,11 +207,13 @@ def _stack(values: list[Any]) -> Any:
 
 
 def _row(value: Any, index: int, count: int) -> Any:
-    """What caller `index` of `count` gets: None goes to all, rows of tensors, elements of tuples of `count`
-    plain values.
+    """Return the share of caller `index` of `count`.
+
+    None goes to everybody. Tensors and arrays are split into rows, tuples and lists of `count` plain values
+    into their elements.
 
     Raises:
-        TypeError, ValueError: there is no such row.
+        TypeError, ValueError: There is no such row.
     """
     if value is None:
         return None
@@ -234,7 +236,7 @@ def _has_rows(value: Any) -> bool:
 
 
 def _to_device(value: Any, device: Any) -> Any:
-    """The value with its tensors on a device (None: where they are)."""
+    """Return the value with its tensors on a device (None: unchanged)."""
     if device is None:
         return value
     if isinstance(value, dict):

@@ -6,8 +6,8 @@
 42
 
 Peers that are connected to a common peer find each other by name. Values are nested tuples, lists and dicts
-of None, bool, int, float, str, bytes, NumPy arrays and scalars, and tensors (see `moolib.transport.wire`); they are
-copied when the call is made.
+of None, bool, int, float, str, bytes, NumPy arrays and scalars, and tensors (see `moolib.transport.wire`);
+they are copied when the call is made.
 """
 
 from __future__ import annotations
@@ -22,13 +22,12 @@ from moolib.future import Future, RpcError
 from moolib.log import log
 from moolib.rpc import threads
 from moolib.rpc.calls import Calls
-from moolib.rpc.handlers import Handlers, RpcDeferredReturn
-from moolib.rpc.queue import Queue, batched, in_pool, queued
+from moolib.rpc.handlers import Handlers
+from moolib.rpc.messages import Messages
+from moolib.rpc.queue import Queue, batched, in_thread, queued
 from moolib.transport import address, security, wire
 from moolib.transport.link import MAX_NAME, Link
 from moolib.transport.node import Node
-
-__all__ = ["Rpc", "RpcDeferredReturn", "RpcError", "create_uid"]
 
 DEFAULT_TIMEOUT = 120.0  # s
 DEFAULT_MAX_MESSAGE = 1 << 32  # bytes
@@ -36,12 +35,12 @@ TRANSPORTS = ("tcp", "tcp/ip", "ipc", "shm", "ibv", "uv")
 
 
 def create_uid() -> str:
-    """A random name: 16 hex digits."""
+    """Return a random name: 16 hex digits."""
     return secrets.token_hex(8)
 
 
 class _Events:
-    """What the engine tells an Rpc that may have been collected."""
+    """The events of a node, for an Rpc that may have been collected."""
 
     def __init__(self, calls: Calls, handlers: Handlers) -> None:
         self._calls, self._handlers = calls, weakref.ref(handlers)
@@ -54,7 +53,7 @@ class _Events:
                 handlers.on_frame(link, frame)
         except wire.WireError:
             raise
-        except Exception:  # of a callback; the connection is in order
+        except Exception:  # from a callback; the connection is fine
             log("error", "frame %s %r of %s:\n%s", frame.kind, frame.name, link.name, traceback.format_exc())
 
     def on_peer(self, name: str, connected: bool) -> None:
@@ -71,7 +70,11 @@ class _Events:
 
 
 class Rpc:
-    """A named peer that offers functions and calls those of others. It closes when it is collected."""
+    """A named peer that offers functions and calls those of others. It closes when it is collected.
+
+    Attributes:
+        messages: Internal: the interface for `Broker` and `Group`.
+    """
 
     def __init__(
         self,
@@ -82,23 +85,24 @@ class Rpc:
         allow_pickle: bool = False,
         max_message: int = DEFAULT_MAX_MESSAGE,
     ) -> None:
-        """Start the engine; its first name is a random one.
+        """Start the engine, under a random name.
 
         Args:
-            key_file: secret that all peers share (default: the file that MOOLIB_KEY_FILE names, if set).
-                Whoever has not the same one can neither connect nor learn a name.
-            tls_cert: certificate (PEM) to present and to trust; connections are encrypted.
-            tls_key: its private key (PEM), needed to listen.
-            allow_pickle: send and accept any Python object, and thereby trust all peers to run any code here.
-            max_message: bytes of the largest message accepted.
+            key_file: File with a secret that all peers share (default: the file that MOOLIB_KEY_FILE names,
+                if set). A peer with another key, or none, can neither connect nor learn a name.
+            tls_cert: Certificate (PEM) to present and to trust; connections are encrypted.
+            tls_key: Its private key (PEM), needed to listen.
+            allow_pickle: Send and accept any Python object, which lets every peer run any code here.
+            max_message: Bytes of the largest message accepted.
 
         Raises:
-            RpcError: a file is missing or empty.
+            RpcError: A file is missing or empty.
         """
         self._node = Node(security.load(key_file, tls_cert, tls_key), max_message)
         self._handlers = Handlers(self._node, allow_pickle)
         self._calls = Calls(self._node, allow_pickle)
         self._timeout = DEFAULT_TIMEOUT
+        self.messages = Messages(self._node, self._handlers)
         self._node.start(_Events(self._calls, self._handlers))
         self._finalizer = weakref.finalize(self, self._node.close)  # also runs when the interpreter ends
 
@@ -106,14 +110,14 @@ class Rpc:
         """Be known as `name` from now on.
 
         Raises:
-            RpcError: empty or longer than 256 characters.
+            RpcError: Empty or longer than 256 characters.
         """
         if not 0 < len(name) <= MAX_NAME:
             raise RpcError(f"name {name!r}: 1 to {MAX_NAME} characters are allowed")
         self._node.rename(name)
 
     def get_name(self) -> str:
-        """The name of this peer."""
+        """Return the name of this peer."""
         return self._node.name
 
     def set_timeout(self, seconds: float) -> None:
@@ -121,53 +125,58 @@ class Rpc:
         self._timeout = seconds
 
     def set_transports(self, transports: list[str]) -> None:
-        """Accepted for programs written for other engines; the addresses choose between TCP and Unix sockets.
+        """Accept the names of transports, for compatibility; the addresses choose TCP or Unix sockets.
 
         Raises:
-            RpcError: an unknown transport.
+            RpcError: An unknown transport.
         """
         if unknown := set(transports) - set(TRANSPORTS):
             raise RpcError(f"transports {sorted(unknown)}: allowed are {', '.join(TRANSPORTS)}")
 
     def listen(self, address_: str) -> str:
-        """Accept connections at an address (see `moolib.transport.address`), which is bound when this returns.
+        """Accept connections at an address (see `moolib.transport.address`), bound when this returns.
 
         Returns:
-            The bound address; its port is the real one.
+            The bound address, with its actual port.
 
         Raises:
-            RpcError: malformed, taken, or TLS without a private key.
+            RpcError: Malformed, taken, or TLS without a private key.
         """
         if not self._node.endpoints.can_listen:
             raise RpcError("listening with TLS needs tls_key")
         return str(self._node.endpoints.listen(address.parse(address_, listening=True)))
 
     def connect(self, address_: str) -> None:
-        """Connect to an address, in the background; try again for ever, also after the connection was lost.
+        """Connect to an address in the background; retry forever, also after a connection is lost.
 
         Raises:
-            RpcError: malformed.
+            RpcError: Malformed.
         """
         self._node.connect(address.parse(address_))
+
+    def close(self) -> None:
+        """Close all connections, as garbage collection does; bounded in time."""
+        self._finalizer()
 
     def define(
         self, name: str, function: Callable[..., Any], *, batch_size: int | None = None, device: Any = None
     ) -> None:
-        """Offer `function(*args, **kwargs)`; it runs on a thread of the pool (`set_max_threads`).
+        """Offer `function(*args, **kwargs)`, run on one of the handler threads (`set_max_threads`).
 
         Args:
-            batch_size: call it once for so many calls, with their arguments stacked (see `moolib.rpc.queue`).
-            device: move tensors there first.
+            batch_size: Call it once for that many calls, with their arguments stacked (see
+                `moolib.rpc.queue`).
+            device: Move tensors there first.
 
         Raises:
-            RpcError: the name is taken, or `batch_size` is below 1.
+            RpcError: The name is taken, or `batch_size` is below 1.
         """
         self._define(name, function, batch_size, device, deferred=False)
 
     def define_deferred(
         self, name: str, callback: Callable[..., Any], *, batch_size: int | None = None, device: Any = None
     ) -> None:
-        """Offer `callback(ret, *args, **kwargs)`, which answers by calling `ret(value)`, whenever it likes.
+        """Offer `callback(ret, *args, **kwargs)`, which answers by calling `ret(value)`, at any time.
 
         Args and errors as `define`.
         """
@@ -179,19 +188,19 @@ class Rpc:
         """Offer a function whose calls the program takes from a queue.
 
         Args:
-            batch_size: take so many calls at a time, stacked.
-            device: move tensors there first.
-            dynamic_batching: take the calls that wait, stacked, 1 to `batch_size` (default: all) of them.
+            batch_size: Take that many calls at a time, stacked.
+            device: Move tensors there first.
+            dynamic_batching: Take the calls that wait, stacked: 1 to `batch_size` (default: all) of them.
 
         Raises:
-            RpcError: as `define`.
+            RpcError: As `define`.
         """
         queue = Queue(batch_size, device, dynamic_batching)
         self._handlers.define(name, queued(queue))
         return queue
 
     def undefine(self, name: str) -> None:
-        """Withdraw a function; nothing happens if there is none."""
+        """Withdraw a function; do nothing if there is none."""
         self._handlers.undefine(name)
 
     def async_(self, peer: str, function: str, /, *args: Any, **kwargs: Any) -> Future[Any]:
@@ -202,28 +211,28 @@ class Rpc:
             answer in time.
 
         Raises:
-            RpcError: the peer is this one.
-            TypeError, ValueError: an argument cannot be sent.
+            RpcError: The peer is this one.
+            TypeError, ValueError: An argument cannot be sent.
         """
         return self._calls.start(peer, function, args, kwargs, self._timeout)
 
     def async_callback(
         self, peer: str, function: str, callback: Callable[[Any, Any], None], /, *args: Any, **kwargs: Any
     ) -> None:
-        """As `async_`, but call `callback(result, None)` or `callback(None, error)` in the pool."""
+        """As `async_`, then call `callback(result, None)` or `callback(None, error)` on a handler thread."""
 
         def done(future: Future[Any]) -> None:
             error = future.exception()
             threads.submit(callback, None if error else future.result(), error)
 
-        self.async_(peer, function, *args, **kwargs)._add_done_callback(done)
+        self.async_(peer, function, *args, **kwargs).add_done_callback(done)
 
     def sync(self, peer: str, function: str, /, *args: Any, **kwargs: Any) -> Any:
-        """As `async_(…).result()`."""
+        """Return `async_(…).result()`."""
         return self.async_(peer, function, *args, **kwargs).result()
 
     def debug_info(self) -> dict[str, Any]:
-        """Name, addresses, connected peers, the last refusal, functions and the number of calls that wait."""
+        """Return name, addresses, connected peers, last refusal, functions and the number of open calls."""
         return {
             "name": self._node.name,
             "uid": self._node.uid,
@@ -235,43 +244,15 @@ class Rpc:
         }
 
     def _define(
-        self, name: str, function: Callable, batch_size: int | None, device: Any, deferred: bool
+        self,
+        name: str,
+        function: Callable[..., Any],
+        batch_size: int | None,
+        device: Any,
+        deferred: bool,
     ) -> None:
         if batch_size is None:
-            handler = in_pool(function, device, deferred)
+            handler = in_thread(function, device, deferred)
         else:
             handler = batched(function, batch_size, device, deferred)
         self._handlers.define(name, handler)
-
-    # For the other modules of this package.
-
-    def _define_inline(self, name: str, function: Callable[..., Any]) -> None:
-        """Offer `function(peer, *args)`, run on the loop thread; it must not block."""
-        self._handlers.define_inline(name, function)
-
-    def _notify(self, peer: str, function: str, *args: Any) -> bool:
-        """Call a function without an answer, in order; dropped (False) if the peer is not connected."""
-        return self._node.post(peer, wire.encode(wire.NOTIFY, 0, function, [list(args), {}]))
-
-    def _on_peer_change(self, callback: Callable[[str, bool], None]) -> None:
-        """Call `callback(peer, connected)` on the loop thread when a peer comes or goes."""
-        self._handlers.watch_peers(callback)
-
-    def _call_later(self, seconds: float, function: Callable[..., Any], *args: Any) -> None:
-        """Run `function(*args)` on the loop thread after a while."""
-        self._node.call_soon(self._node.loop.call_later, seconds, function, *args)
-
-    def _local_host(self, peer: str) -> str:
-        """The local IP address of the connection to a peer.
-
-        Raises:
-            RpcError: the peer is not connected.
-        """
-        links = self._node.peers.get(peer)
-        if not links:
-            raise RpcError(f"peer {peer!r} is not connected")
-        return address.local_host(links[0].sock)
-
-    def _close(self) -> None:
-        """Close now; bounded in time."""
-        self._finalizer()

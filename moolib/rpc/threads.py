@@ -1,5 +1,4 @@
-"""The threads that run the handlers of all Rpcs of a process: started when needed, at most `set_max_threads`
-of them.
+"""The threads that run the handlers of all Rpcs of a process: started on demand, at most `set_max_threads`.
 
 They are daemons, so that a handler that never returns cannot keep the program from ending.
 """
@@ -20,12 +19,13 @@ _tasks: queue.SimpleQueue[Task | None] = queue.SimpleQueue()  # None ends a thre
 _lock = threading.Lock()
 _threads = 0
 _busy = 0  # tasks queued or running
-_limit = max(16, os.cpu_count() or 1)  # more than cores: handlers may wait for calls of their own
+_limit = max(16, os.cpu_count() or 1)  # may exceed the cores: handlers may wait for calls of their own
 
 
 def set_max_threads(n: int) -> None:
-    """At most `n` handlers run at a time (default: the number of cores, at least 16). Running ones are left
-    alone.
+    """Run at most `n` handlers at a time (default: the number of cores, at least 16).
+
+    Handlers that are already running are not interrupted.
 
     Raises:
         ValueError: `n` is below 1.
@@ -42,7 +42,7 @@ def set_max_threads(n: int) -> None:
 
 
 def submit(function: Callable[..., Any], *args: Any) -> None:
-    """Run `function(*args)` on a thread of the pool; what it raises is logged."""
+    """Run `function(*args)` on one of the threads; log any exception."""
     global _threads, _busy
     with _lock:
         _busy += 1
@@ -61,6 +61,6 @@ def _work() -> None:
             function(*args)
         except Exception as error:
             log("error", "handler %r failed: %r", function, error)
-        del task, function, args  # nothing is kept alive while waiting
+        del task, function, args  # keep nothing alive while waiting
         with _lock:
             _busy -= 1

@@ -1,8 +1,8 @@
-"""Addresses of peers: `host:port`, `[v6]:port`, `*:port`, `:port`, `port`, each also with `tcp://`, and
-`ipc://path`.
+"""Addresses of peers: `host:port`, `[v6]:port`, `*:port`, `:port` or `port`, each also with the prefix
+`tcp://`, and `ipc://path`.
 
-To listen, `*:port` and `:port` mean all IPv4 interfaces and a bare `port` the loopback; port 0 is any free
-one. To connect, all three mean the loopback.
+When listening, `*:port` and `:port` mean all IPv4 interfaces and a bare `port` the loopback; port 0 is any
+free one. When connecting, all three mean the loopback.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from typing import NamedTuple
 
 from moolib.future import RpcError
 
-BACKLOG = 1024  # connections the system keeps for us until we accept them
+BACKLOG = 1024  # connections that the system keeps for us until we accept them
 LOOPBACK = "127.0.0.1"
 ALL = "0.0.0.0"
 
 
 class Address(NamedTuple):
-    """Where to listen or connect: a host and a port, or a path of the file system."""
+    """A place to listen or connect: a host and a port, or a path in the file system."""
 
     host: str
     port: int = 0
@@ -34,10 +34,10 @@ class Address(NamedTuple):
 
 
 def parse(text: str | int, listening: bool = False) -> Address:
-    """The address a user wrote.
+    """Return the address that a user wrote.
 
     Raises:
-        RpcError: it is none of the forms above.
+        RpcError: It has none of the forms above.
     """
     rest = str(text)
     if rest.startswith("ipc://") and len(rest) > len("ipc://"):
@@ -53,10 +53,10 @@ def parse(text: str | int, listening: bool = False) -> Address:
 
 
 def listening_socket(address: Address) -> tuple[socket.socket, Address]:
-    """A bound, listening, non-blocking socket and the address it really has.
+    """Return a bound, listening, non-blocking socket and its actual address.
 
     Raises:
-        RpcError: the address cannot be bound; taken ones included.
+        RpcError: The address cannot be bound, for example because it is taken.
     """
     try:
         if address.path:
@@ -64,7 +64,7 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
         family, _, _, _, where = socket.getaddrinfo(address.host, address.port, type=socket.SOCK_STREAM)[0]
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
-            # Restart at once; a port that is in use is refused all the same.
+            # Allow an immediate restart; a port that is in use is still refused.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
@@ -80,7 +80,7 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
 
 
 def _listen_at_path(address: Address) -> tuple[socket.socket, Address]:
-    """Only the own user may connect; a path left behind by a dead process is taken over."""
+    """Listen for connections of our own user; take over a path that a dead process left behind."""
     probe = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     with probe, contextlib.suppress(FileNotFoundError):
         try:
@@ -101,15 +101,19 @@ def _listen_at_path(address: Address) -> tuple[socket.socket, Address]:
 
 
 def local_host(sock: socket.socket) -> str:
-    """The local IP address of a connection, the loopback for `ipc://`."""
-    return sock.getsockname()[0] if sock.family != socket.AF_UNIX else LOOPBACK
+    """Return the local IP address of a connection; for `ipc://`, the loopback."""
+    return str(sock.getsockname()[0]) if sock.family != socket.AF_UNIX else LOOPBACK
 
 
 def check_own(host: str) -> None:
-    """Raises ValueError unless `host` is an IP address of this machine."""
+    """Check that `host` is an IP address of this machine.
+
+    Raises:
+        ValueError: It is not.
+    """
     try:
         family = socket.AF_INET6 if ipaddress.ip_address(host).version == 6 else socket.AF_INET
         with socket.socket(family, socket.SOCK_STREAM) as sock:
             sock.bind((host, 0))
     except (OSError, ValueError):
-        raise ValueError(f"{host!r} is no IP address of this machine") from None
+        raise ValueError(f"{host!r} is not an IP address of this machine") from None

@@ -1,8 +1,8 @@
 """One framed, non-blocking connection on an asyncio loop: plain, sealed with a shared key, or TLS.
 
 Sockets are used directly: a caller's thread writes to an idle socket itself (no hop through the loop), the
-loop sends what the system did not take, and large frames are received where their tensors will live. With TLS
-only the loop thread touches the socket, since an SSL object must not be used by two threads.
+loop sends the part that the system did not take, and large frames are received where their tensors will live.
+With TLS, only the loop thread touches the socket, since two threads must not share an SSL object.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from moolib.transport.sealed import SealedSocket
 from moolib.transport.security import Cipher
 
 BUFFER_SIZE = 1 << 16  # bytes; larger frames get memory of their own
-READS_PER_TURN = 16  # then other connections have their turn
+READS_PER_TURN = 16  # before other connections have their turn
 _WAIT = (BlockingIOError, InterruptedError, ssl.SSLWantReadError, ssl.SSLWantWriteError)
 
 
@@ -39,23 +39,23 @@ class Connection:
         on_frame: Callable[[wire.Frame], None],
         on_lost: Callable[[str], None],
     ) -> None:
-        """Take over a connected socket (a wrapped one still has its TLS handshake before it).
+        """Take over a connected socket (a wrapped one has not yet done its TLS handshake).
 
         Args:
-            limit: bytes of a frame's body and payload that are accepted, in `self.limit`.
-            on_lost: called once, with the reason.
+            limit: Bytes of a frame's body and payload that are accepted; may be changed later (`self.limit`).
+            on_lost: Called once, with the reason.
         """
         sock.setblocking(False)
         if sock.family != socket.AF_UNIX:
             sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.sock, self.limit = sock, limit
         self.heard = time.monotonic()  # when the last bytes came
-        self.progress = self.heard  # when the last ones went, or nothing waited to be sent
+        self.progress = self.heard  # when the last bytes went, or nothing waited to be sent
         self.closed = False
         self._loop, self._on_open, self._on_frame, self._on_lost = loop, on_open, on_frame, on_lost
         self._tls = isinstance(sock, ssl.SSLSocket)
-        self._stream: Any = sock  # what to send to and receive from: the socket, or what seals it
-        self._layered = self._tls  # the stream may hold bytes that have come: `pending()`
+        self._stream: Any = sock  # sends and receives: the socket, or a SealedSocket around it
+        self._layered = self._tls  # the stream may hold received bytes: `pending()`
         self._thread = threading.get_ident()
         self._lock = threading.Lock()  # of the next two
         self._out: deque[memoryview] = deque()
@@ -71,7 +71,7 @@ class Connection:
             loop.call_soon(self._opened)
 
     def send(self, buffers: list[wire.Buffer]) -> bool:
-        """Send a frame, after those before it. False if the connection is closed; never blocks."""
+        """Send a frame, in order; never blocks. Return False if the connection is closed."""
         with self._lock:
             if self.closed:
                 return False
@@ -90,14 +90,18 @@ class Connection:
         return True
 
     def seal(self, sealer: Cipher, opener: Cipher) -> None:
-        """Seal all that is sent from now on, and open all that comes; to be called by `on_frame`."""
+        """Seal everything sent from now on, and open everything received; call it from `on_frame`.
+
+        Raises:
+            WireError: Frames still wait to be sent in clear.
+        """
         with self._lock:
-            if self._out:  # a few hundred bytes, which every system takes at once
+            if self._out:  # a few hundred bytes, which every system accepts immediately
                 raise wire.WireError("handshake: the other end takes nothing")
             self._stream, self._layered = SealedSocket(self.sock, sealer, opener), True
 
     def close(self, reason: str) -> None:
-        """Close now; what the system has taken is still delivered."""
+        """Close now; bytes that the system has accepted are still delivered."""
         with self._lock:
             if self.closed:
                 return
@@ -109,7 +113,7 @@ class Connection:
         self._on_lost(reason)
 
     def stalled(self, now: float) -> float:
-        """Seconds since the other end last took any of what waits for it; 0 if nothing does."""
+        """Return the seconds since the other end last took any of the bytes that wait; 0 if none wait."""
         with self._lock:
             return now - self.progress if self._out else 0.0
 
@@ -131,10 +135,13 @@ class Connection:
             return
         self._loop.add_reader(self.sock, self._on_readable)
         self._loop.call_soon(self._opened)
-        self._loop.call_soon(self._on_readable)  # what came with the end of the handshake
+        self._loop.call_soon(self._on_readable)  # for bytes that came with the end of the handshake
 
     def _flush(self) -> bool:
-        """Write until all is written or the socket is full (False). Errors are left to the reader."""
+        """Write until everything is written, or return False when the socket is full.
+
+        Errors are left to the reader.
+        """
         try:
             while self._out:
                 sent = self._stream.send(self._out[0])
@@ -204,7 +211,7 @@ class Connection:
             start = body + size
             stream = self._stream
             self._on_frame(wire.decode(prefix, memoryview(bytearray(self._buffer[body:start]))))
-            if self._stream is not stream:  # what follows is sealed
+            if self._stream is not stream:  # the bytes that follow are sealed
                 self._stream.feed(self._buffer[start : self._filled])
                 self._filled = start
         self._buffer[: self._filled - start] = self._buffer[start : self._filled]

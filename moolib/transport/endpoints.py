@@ -1,4 +1,4 @@
-"""Where the connections of a node come from: addresses it listens at, and addresses it dials."""
+"""The sources of a node's connections: the addresses it listens at, and the addresses it dials."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from moolib.transport.link import Link
 from moolib.transport.security import Security
 
 DIAL_TIMEOUT = 5.0  # s
-MIN_BACKOFF, MAX_BACKOFF = 0.02, 0.5  # s between two tries to connect
-ACCEPT_PAUSE = 0.1  # s, when there are no descriptors or no memory left
+MIN_BACKOFF, MAX_BACKOFF = 0.02, 0.5  # s between two attempts to connect
+ACCEPT_PAUSE = 0.1  # s, when descriptors or memory have run out
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 
 class Endpoints:
-    """All but `listen` belongs to the loop thread."""
+    """Listens and dials. Everything except `listen` runs on the loop thread."""
 
     def __init__(
         self,
@@ -32,10 +32,10 @@ class Endpoints:
         security: Security,
         begin: Callable[[socket.socket, bool], Link],
     ) -> None:
-        """Nothing is listened at or dialled yet.
+        """Start without any address.
 
         Args:
-            begin: makes a link of a connected socket; its second argument tells whether we dialled.
+            begin: Makes a link from a connected socket; its second argument is True if we dialled.
         """
         self._loop, self._security, self._begin = loop, security, begin
         self._listeners: dict[Address, socket.socket] = {}
@@ -43,18 +43,18 @@ class Endpoints:
 
     @property
     def can_listen(self) -> bool:
-        """False only with a TLS certificate but no key for it."""
+        """False only with a TLS certificate that has no private key."""
         return self._security.listen is not None or self._security.connect is None
 
     def listening(self) -> list[Address]:
-        """The addresses bound."""
+        """Return the bound addresses."""
         return list(self._listeners)
 
     def listen(self, where: Address) -> Address:
-        """Listen at an address, at once; thread-safe. Returns the bound one.
+        """Listen at an address immediately, and return the bound one; thread-safe.
 
         Raises:
-            RpcError: it cannot be bound.
+            RpcError: The address cannot be bound.
         """
         sock, bound = address.listening_socket(where)
         self._listeners[bound] = sock
@@ -73,20 +73,20 @@ class Endpoints:
                     os.unlink(bound.path)
 
     async def keep_connected(self, where: Address) -> None:
-        """Dial an address again and again, until it turns out to be our own."""
+        """Dial an address repeatedly, unless it turns out to be our own."""
         backoff = MIN_BACKOFF
         while True:
             link = await self.dial(where)
             if link is not None:
                 await link.closed.wait()
                 backoff = MIN_BACKOFF if link.up else MAX_BACKOFF
-                if link.uid == link.node.uid:
-                    return log("info", "%s: %s is our own address", link.node.name, where)
+                if link.to_self:
+                    return log("info", "%s: %s is our own address", link.announced, where)
             await asyncio.sleep(backoff * random.uniform(0.5, 1.0))
             backoff = min(2 * backoff, MAX_BACKOFF)
 
     async def dial(self, where: Address) -> Link | None:
-        """Connect to an address once; None if nobody is there."""
+        """Connect to an address once; return None if nobody is there."""
         for family, target in await self._resolve(where):
             try:
                 return self._begin(await self._open(family, target), True)
@@ -101,7 +101,7 @@ class Endpoints:
             await asyncio.wait_for(self._loop.sock_connect(sock, target), DIAL_TIMEOUT)
             if self._security.connect:
                 sock = self._security.connect.wrap_socket(sock, do_handshake_on_connect=False)
-        except BaseException:  # also cancellation
+        except BaseException:  # including cancellation
             sock.close()
             raise
         return sock
@@ -125,7 +125,7 @@ class Endpoints:
                 )
             self._begin(sock, False)
         except OSError as error:
-            if error.errno not in EXHAUSTED:  # gone again, or nobody was there
+            if error.errno not in EXHAUSTED:  # the caller has gone
                 return
             log("error", "cannot accept a connection: %s", error)
             self._loop.remove_reader(listener)

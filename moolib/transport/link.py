@@ -1,9 +1,10 @@
-"""The handshake of a connection, and the peer at its other end once it is up.
+"""The handshake of a connection, and the peer at its other end once the link is up.
 
-In each direction the frames are GREET (magic, version, opening of a `Handshake`), PROVE (that the sender has
-the key), HELLO (name, uid) and WELCOME, or REFUSE with the reason. The dialling end proves first; neither
-tells its name before the other has proved itself, and with a key all that follows PROVE is sealed. GREET to
-HELLO must be done within 2 s. Until it is up a link accepts small frames of these kinds only.
+In each direction the frames are GREET (magic, version, opening of a `Handshake`), PROVE (proof that the
+sender has the key), HELLO (name, uid) and WELCOME, or REFUSE with the reason. The dialling end proves
+first; neither reveals its name before the other has proved itself, and with a key everything after PROVE is
+sealed. GREET to HELLO must complete within 2 s. Until the link is up it accepts only small frames of these
+kinds.
 """
 
 from __future__ import annotations
@@ -11,39 +12,59 @@ from __future__ import annotations
 import asyncio
 import socket
 import time
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from moolib.transport import wire
 from moolib.transport.connection import Connection
-from moolib.transport.security import Handshake
-
-if TYPE_CHECKING:
-    from moolib.transport.node import Node
+from moolib.transport.security import Handshake, Security
 
 MAGIC = "moolib"
-VERSION = 2  # of frames and handshake; another one is refused
+VERSION = 2  # of frames and handshake; any other version is refused
 HELLO_TIMEOUT = 2.0  # s, from the connection to HELLO
 GREETING_LIMIT = 4096  # bytes of a frame until the link is up
 MAX_NAME = 256  # characters
 
 
-class Link:
-    """A connection to a peer. All of it runs on the loop thread of its node, but for `send`."""
+class LinkOwner(Protocol):
+    """The part of a node that its links use. All methods run on the loop thread."""
 
-    def __init__(self, node: Node, sock: socket.socket, dialer: bool) -> None:
-        self.node, self.dialer = node, dialer
+    loop: asyncio.AbstractEventLoop
+    security: Security
+    limit: int  # bytes of a frame once the link is up
+    name: str
+    uid: str
+
+    def on_hello(self, link: Link) -> None:
+        """Welcome or refuse a peer that has said hello, now or later."""
+
+    def on_up(self, link: Link) -> None:
+        """Note that both ends have welcomed each other."""
+
+    def on_frame(self, link: Link, frame: wire.Frame) -> None:
+        """Handle a frame of a link that is up."""
+
+    def on_lost(self, link: Link, reason: str) -> None:
+        """Note that the connection has ended."""
+
+
+class Link:
+    """A connection to a peer. Everything except `send` runs on the loop thread of its owner."""
+
+    def __init__(self, owner: LinkOwner, sock: socket.socket, dialer: bool) -> None:
+        self.dialer = dialer
         self.name = self.uid = ""  # the peer's, from its HELLO on
-        self.former_name = ""  # the one before, if it was renamed
+        self.former_name = ""  # the peer's name before its last renaming
         self.announced = ""  # our name, as the peer knows it
         self.up = False
-        self.refused = ""  # why, if the other end refused us
+        self.refused = ""  # the reason, if the other end refused us
         self.closed = asyncio.Event()
-        self._handshake = Handshake(node.security, dialer, sock)
+        self._owner = owner
+        self._handshake = Handshake(owner.security, dialer, sock)
         self._expects = wire.GREET
         self._welcomes = 0  # ours and the peer's
-        self._deadline = node.loop.call_later(HELLO_TIMEOUT, self.close, "no hello in time")
+        self._deadline = owner.loop.call_later(HELLO_TIMEOUT, self.close, "no hello in time")
         self._connection = Connection(
-            node.loop, sock, GREETING_LIMIT, self._greet, self._on_frame, self._on_lost
+            owner.loop, sock, GREETING_LIMIT, self._greet, self._on_frame, self._on_lost
         )
 
     @property
@@ -53,29 +74,34 @@ class Link:
 
     @property
     def open(self) -> bool:
-        """Whether frames are still taken."""
+        """True while frames are accepted."""
         return not self._connection.closed
 
     @property
     def heard(self) -> float:
-        """When (`time.monotonic`) the peer last sent anything."""
+        """The time (`time.monotonic`) at which the peer last sent anything."""
         return self._connection.heard
 
+    @property
+    def to_self(self) -> bool:
+        """True if the other end is our own node."""
+        return self.uid == self._owner.uid
+
     def send(self, buffers: list[wire.Buffer]) -> bool:
-        """Send a frame; thread-safe, never blocks. False if the link is closed."""
+        """Send a frame; thread-safe, never blocks. Return False if the link is closed."""
         return self._connection.send(buffers)
 
     def rename(self, name: str) -> None:
-        """Tell the peer that our name is another one now."""
+        """Tell the peer our new name."""
         self.announced = name
         self.send(wire.encode(wire.RENAME, value=name))
 
     def close(self, reason: str) -> None:
-        """Close the connection; the node is told."""
+        """Close the connection and notify the owner."""
         self._connection.close(reason)
 
     def idle(self) -> float:
-        """Seconds since the peer last sent, or took, what it should."""
+        """Return the seconds for which the peer has sent nothing, or has not taken what waits for it."""
         now = time.monotonic()
         return max(now - self.heard, self._connection.stalled(now))
 
@@ -95,14 +121,14 @@ class Link:
     def _on_lost(self, reason: str) -> None:
         self._deadline.cancel()
         self.closed.set()
-        self.node.on_lost(self, reason)
+        self._owner.on_lost(self, reason)
 
     def _on_frame(self, frame: wire.Frame) -> None:
         if frame.kind == wire.REFUSE:
             self.refused = str(frame.value())[:GREETING_LIMIT]
             self.close(f"refused: {self.refused!r}")
         elif self.up:
-            self.node.on_frame(self, frame)
+            self._owner.on_frame(self, frame)
         elif frame.kind != self._expects:
             raise wire.WireError(f"handshake: frame {frame.kind} instead of {self._expects}")
         elif frame.kind == wire.GREET:
@@ -117,10 +143,10 @@ class Link:
 
     def _on_greet(self, magic: str, version: int, opening: bytes) -> None:
         if magic != MAGIC:
-            raise wire.WireError("handshake: not a peer of ours")
+            raise wire.WireError("handshake: not a moolib peer")
         if version != VERSION:
             return self.refuse(f"protocol version {version} here meets version {VERSION}")
-        if not self._handshake.hear(opening):
+        if not self._handshake.receive_opening(opening):
             raise wire.WireError("handshake: malformed greeting")
         self._expects = wire.PROVE
         if self.dialer:
@@ -130,36 +156,36 @@ class Link:
         self.send(wire.encode(wire.PROVE, value=[self._handshake.proof()]))
 
     def _on_prove(self, proof: bytes) -> None:
-        if not self._handshake.proves(proof):
+        if not self._handshake.verify(proof):
             return self.refuse("the keys differ")
         self._expects = wire.HELLO
         if not self.dialer:
             self._prove()
         if self._handshake.seals:
             self._connection.seal(*self._handshake.ciphers())
-        self.announced = self.node.name
-        self.send(wire.encode(wire.HELLO, value=[self.announced, self.node.uid]))
+        self.announced = self._owner.name
+        self.send(wire.encode(wire.HELLO, value=[self.announced, self._owner.uid]))
 
     def _on_hello(self, name: str, uid: str) -> None:
         if not 0 < len(name) <= MAX_NAME or not 0 < len(uid) <= MAX_NAME:
             raise wire.WireError("handshake: name out of bounds")
         self._expects = wire.WELCOME
         self._deadline.cancel()
-        self._deadline = self.node.loop.call_later(HELLO_TIMEOUT, self.close, "no welcome in time")
+        self._deadline = self._owner.loop.call_later(HELLO_TIMEOUT, self.close, "no welcome in time")
         self.name, self.uid = name, uid
-        self.node.admit(self)
+        self._owner.on_hello(self)
 
     def _on_welcome(self) -> None:
         self._welcomes += 1
         if self._welcomes == 2:
             self._deadline.cancel()
-            self._connection.limit = self.node.limit
+            self._connection.limit = self._owner.limit
             self.up = True
-            self.node.on_up(self)
+            self._owner.on_up(self)
 
 
-def _fields(frame: wire.Frame, *types: type) -> list:
-    """The fields of a handshake frame, of exactly these types."""
+def _fields(frame: wire.Frame, *types: type) -> list[Any]:
+    """Return the fields of a handshake frame, which must have exactly these types."""
     value = frame.value()
     if not isinstance(value, list) or [type(field) for field in value] != list(types):
         raise wire.WireError(f"handshake: malformed frame {frame.kind}")

@@ -1,9 +1,10 @@
 """The engine of an `Rpc`: a thread with an asyncio loop, connections, and the peers behind them.
 
-A peer is known by its name, and told from a later one of that name by its uid. A newcomer with the name of a
-connected peer waits until that one has shown that it lives (the newcomer is refused) or has gone. Addresses
-given to `connect` are tried for ever. Frames for a peer that is not connected wait until it is or until they
-are dropped; frames that were sent when a connection broke are lost (a call is made at most once).
+A peer is known by its name; its uid distinguishes it from a later peer of the same name. A newcomer with the
+name of a connected peer waits until that peer has either shown that it is alive (then the newcomer is
+refused) or gone. Addresses given to `connect` are tried forever. Frames for a peer that is not connected wait
+until it is or until they are dropped; frames that were sent when a connection broke are lost (a call is made
+at most once).
 """
 
 from __future__ import annotations
@@ -25,19 +26,19 @@ from moolib.transport.endpoints import Endpoints
 from moolib.transport.link import MAX_NAME, Link
 from moolib.transport.security import Security
 
-LIVE_TIMEOUT = 1.0  # s a peer has to show that it lives when another one claims its name
+LIVE_TIMEOUT = 1.0  # s in which a peer has to show that it is alive when another one claims its name
 LIVE_POLL = 0.02  # s
-HEARTBEAT = 5.0  # s of silence, then a peer is asked whether it lives
-DEAD_AFTER = 30.0  # s of silence, or of not taking what we send
+HEARTBEAT = 5.0  # s of silence after which a peer is asked for a sign of life
+DEAD_AFTER = 30.0  # s of silence, or of not taking what we send, after which a connection is closed
 MAX_GREETING = 1024  # connections that have not said hello; the oldest makes room
 CLOSE_TIMEOUT = 2.0  # s to wait for the thread to end
 
 
 class Events(Protocol):
-    """What a node tells, all on the loop thread."""
+    """The events of a node, all on the loop thread."""
 
     def on_frame(self, link: Link, frame: wire.Frame) -> None:
-        """A frame of an application kind from a peer."""
+        """A peer sent a frame of an application kind."""
 
     def on_peer(self, name: str, connected: bool) -> None:
         """A peer came or went."""
@@ -50,37 +51,41 @@ class Events(Protocol):
 
 
 class Node:
-    """See the module. Methods are thread-safe unless they say that they belong to the loop thread."""
+    """Connections to named peers. Methods are thread-safe except those marked as the loop thread's."""
 
     def __init__(self, security: Security, limit: int) -> None:
+        """Prepare the node; `limit` is the size of the largest frame accepted, in bytes."""
         self.security, self.limit = security, limit
         self.uid = secrets.token_hex(8)
         self.name = self.uid
         self.events: Events
         self.loop = asyncio.new_event_loop()
-        self.discovery = Discovery(self)
         self.endpoints = Endpoints(self.loop, security, self._begin)
+        self.discovery = Discovery(self, self.endpoints)
         self.peers: dict[str, list[Link]] = {}  # the links that are up, the one in use first
         self._lock = threading.Lock()  # of peers and waiting
         self._waiting: dict[str, dict[int, list[wire.Buffer]]] = {}  # peer -> call -> frame
         self._greeting: dict[Link, None] = {}  # not yet up, oldest first
-        self._tasks: set[asyncio.Task] = set()
-        self.refusal = ""  # why a peer last refused us; said once
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self.refusal = ""  # the last reason for which a peer refused us
         self._thread = threading.Thread(target=self._run, name="moolib-rpc", daemon=True)
 
     def start(self, events: Events) -> None:
-        """Begin to run."""
+        """Start the thread."""
         self.events = events
         self._thread.start()
         self.call_soon(self._heartbeat)
 
     def call_soon(self, function: Callable[..., Any], *args: Any) -> None:
-        """Run `function(*args)` on the loop thread; nothing happens once the node is closed."""
+        """Run `function(*args)` on the loop thread; do nothing once the node is closed."""
         with contextlib.suppress(RuntimeError):
             self.loop.call_soon_threadsafe(function, *args)
 
     def close(self) -> None:
-        """Close all and end the thread; bounded. Takes no lock: garbage collection may call it anywhere."""
+        """Close all connections and end the thread; bounded in time.
+
+        Takes no lock: garbage collection may call it anywhere.
+        """
         self.call_soon(self._close)
         if threading.current_thread() is not self._thread and self._thread.is_alive():
             self._thread.join(CLOSE_TIMEOUT)
@@ -90,7 +95,7 @@ class Node:
         self.call_soon(lambda: self.spawn(self.endpoints.keep_connected(where)))
 
     def rename(self, name: str) -> None:
-        """Take another name; peers that are connected are told."""
+        """Take another name, and tell it to the connected peers."""
         with self._lock:
             self.name = name
             links = [link for links in self.peers.values() for link in links]
@@ -98,7 +103,7 @@ class Node:
             link.rename(name)
 
     def post(self, peer: str, frame: list[wire.Buffer], call: int = 0) -> bool:
-        """Send a frame to a peer. If it is not connected: False; a call's waits, another is dropped."""
+        """Send a frame to a peer. Return False if it is not connected: then only a call's frame waits."""
         while True:
             with self._lock:
                 link = next((link for link in self.peers.get(peer, ()) if link.open), None)
@@ -110,11 +115,11 @@ class Node:
                 return True
 
     def waiting(self, peer: str) -> bool:
-        """Whether calls wait for a peer."""
+        """Return True if calls wait for a peer."""
         return peer in self._waiting
 
     def drop(self, peer: str, call: int) -> bool:
-        """Drop a waiting frame. False if it was sent."""
+        """Drop a waiting frame; return False if it was already sent."""
         with self._lock:
             frames = self._waiting.get(peer, {})
             dropped = frames.pop(call, None) is not None
@@ -130,9 +135,9 @@ class Node:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def admit(self, link: Link) -> None:
-        """Decide on a peer that has said hello."""
-        if link.uid == self.uid:
+    def on_hello(self, link: Link) -> None:
+        """Welcome a peer that has said hello, or refuse it, once its claim to its name is clear."""
+        if link.to_self:
             return link.close("connected to oneself")
         if link.name == self.name:
             return link.refuse(f"the name {link.name!r} is the one of a live peer")
@@ -141,7 +146,7 @@ class Node:
         self._decide(link, time.monotonic())
 
     def on_up(self, link: Link) -> None:
-        """Both ends have welcomed each other: what waits for the peer goes out."""
+        """Add a link on which both ends have welcomed each other, and send what waits for the peer."""
         self._greeting.pop(link, None)
         with self._lock:
             links = self.peers.setdefault(link.name, [])
@@ -159,15 +164,11 @@ class Node:
             self.events.on_peer(link.name, True)
 
     def on_lost(self, link: Link, reason: str) -> None:
-        """A connection has ended."""
+        """Remove a link whose connection has ended."""
         self._greeting.pop(link, None)
         if link.refused:
-            log(
-                "debug" if link.refused == self.refusal else "error",
-                "%s: refused: %r",
-                self.name,
-                link.refused,
-            )
+            level = "debug" if link.refused == self.refusal else "error"
+            log(level, "%s: refused: %r", self.name, link.refused)
             self.refusal = link.refused
             self.events.on_refused(link.refused)
         if not link.up:
@@ -176,7 +177,11 @@ class Node:
         self._forget(link)
 
     def on_frame(self, link: Link, frame: wire.Frame) -> None:
-        """A frame of a peer that is up."""
+        """Handle a frame of a link that is up.
+
+        Raises:
+            WireError: The frame is malformed, or belongs to the handshake.
+        """
         if frame.kind == wire.PING:
             link.send(wire.encode(wire.PONG))
         elif frame.kind == wire.RENAME:

@@ -1,7 +1,8 @@
-"""A socket whose bytes travel in sealed records; see `moolib.transport.security` for how they are sealed.
+"""A socket whose bytes travel in sealed records; see `moolib.transport.security` for the ciphers.
 
-A record is its length (4 bytes, network order) and the sealed bytes. The methods are those of a non-blocking
-TLS socket that `moolib.transport.connection` uses; but one thread may send while another receives.
+A record is its length (4 bytes, network order) and the sealed bytes. The methods are those that
+`moolib.transport.connection` uses of a non-blocking TLS socket, but one thread may send while another
+receives.
 """
 
 from __future__ import annotations
@@ -15,29 +16,29 @@ from moolib.transport.wire import WireError
 
 LENGTH = struct.Struct("!I")
 RECORD_SIZE = 1 << 18  # bytes of a record before it is sealed, at most
-TAG_SIZE = 16  # bytes by which sealing makes it longer
-READ_SIZE = 1 << 16  # bytes asked of the system at a time
+TAG_SIZE = 16  # bytes that sealing adds
+READ_SIZE = 1 << 16  # bytes requested from the system at a time
 
 
 class SealedSocket:
-    """A connected socket, from the moment on when both ends have the keys.
+    """A connected socket whose two ends have the keys.
 
     Args:
-        sealer: For what is sent.
-        opener: For what is received.
+        sealer: The cipher of the sent records.
+        opener: The cipher of the received records.
     """
 
     def __init__(self, sock: socket.socket, sealer: Cipher, opener: Cipher) -> None:
         self._sock, self._sealer, self._opener = sock, sealer, opener
-        self._record, self._size = memoryview(b""), 0  # being sent: what is left of it, and what it holds
+        self._record, self._size = memoryview(b""), 0  # being sent: its rest, and the bytes that it holds
         self._received = bytearray()  # not yet opened
         self._opened = memoryview(b"")
 
     def send(self, data: memoryview) -> int:
-        """Send a record of the first bytes of `data`; their number, once it is on its way.
+        """Send a record with the first bytes of `data`, and return their number.
 
         Raises:
-            BlockingIOError: The system takes no more now. Call again with the same bytes (and more).
+            BlockingIOError: The system accepts no more now. Call again with the same bytes (and more).
         """
         if not self._record:
             piece = data[:RECORD_SIZE]
@@ -48,11 +49,11 @@ class SealedSocket:
         return self._size
 
     def recv_into(self, target: memoryview) -> int:
-        """Receive at most `len(target)` bytes; 0 if the other end has closed.
+        """Receive at most `len(target)` bytes and return their number; 0 if the other end has closed.
 
         Raises:
-            BlockingIOError: There is nothing now.
-            WireError: What came is not what the other end has sent.
+            BlockingIOError: Nothing has arrived yet.
+            WireError: The record is not the next one that the other end sealed.
         """
         while not self._opened:
             if not self._open():
@@ -66,15 +67,15 @@ class SealedSocket:
         return count
 
     def feed(self, data: memoryview) -> None:
-        """Take sealed bytes that were received together with the last plain ones."""
+        """Take sealed bytes that were received together with the last plain bytes."""
         self._received += data
 
     def pending(self) -> int:
-        """Bytes that have come and wait here."""
+        """Return the number of received bytes that wait here."""
         return len(self._opened) + len(self._received)
 
     def _open(self) -> bool:
-        """Open the next record; False if it is not all there."""
+        """Open the next record; return False if it has not arrived completely."""
         if len(self._received) < LENGTH.size:
             return False
         (size,) = LENGTH.unpack_from(self._received)
@@ -91,5 +92,5 @@ class SealedSocket:
         return True
 
     def _tampered(self) -> WireError:
-        log("error", "what came from %s was changed on its way: closing", self._sock.getpeername())
-        return WireError("what came was changed on its way")
+        log("error", "data from %s was changed on its way: closing", self._sock.getpeername())
+        return WireError("the data was changed on its way")

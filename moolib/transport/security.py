@@ -1,14 +1,15 @@
-"""Who may connect: a shared key that authenticates and encrypts, or TLS by the standard library.
+"""Authentication and encryption of connections: by a shared key, or by the standard library's TLS.
 
-With a key, each end proves by HMAC-SHA256 over both ends' nonces and ephemeral X25519 keys that it knows it.
-Both then derive one key per direction (HKDF-SHA256) from the shared key and the X25519 secret, so that who
-learns the shared key later cannot read what was recorded, and seal all that follows with AES-256-GCM. The
-nonce of a record is its number: none can be changed, left out, repeated or moved.
+With a shared key, each end proves that it knows the key by an HMAC-SHA256 over both ends' nonces and
+ephemeral X25519 keys. Both ends then derive one key per direction (HKDF-SHA256) from the shared key and the
+X25519 secret, and seal everything that follows with AES-256-GCM. So an attacker who learns the shared key
+later cannot read recorded traffic. The nonce of a record is its number: no record can be changed, left out,
+repeated or moved.
 
-With TLS the proof covers the certificate of the listening end instead, so that with a key nobody can sit
+With TLS, the proof covers the certificate of the listening end instead. With a key, nobody can then sit
 between the two ends, whoever issued the certificate.
 
-Without a key everybody who can connect is trusted; both ends must agree in this.
+Without a key, everybody who can connect is trusted; both ends must agree on this.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from moolib.future import RpcError
 from moolib.log import log
 
 KEY_FILE_VARIABLE = "MOOLIB_KEY_FILE"
-MIN_KEY = 16  # bytes; fewer can be guessed from a recorded proof
+MIN_KEY = 16  # bytes; a shorter key can be guessed from a recorded proof
 NONCE_SIZE = 32  # bytes
 PUBLIC_SIZE = 32  # bytes of an X25519 public key
 KEY_SIZE = 32  # bytes of an AES-256 key
@@ -54,14 +55,14 @@ class Cipher:
         self._count = 0
 
     def seal(self, data: bytes | memoryview) -> bytes:
-        """The next record."""
+        """Return the next record."""
         return self._aead.encrypt(self._nonce(), data, None)
 
     def open(self, record: bytes | bytearray) -> bytes:
-        """What is in the next record.
+        """Return the contents of the next record.
 
         Raises:
-            ValueError: It is not what the other end sealed as its next one.
+            ValueError: The record is not the next one that the other end sealed.
         """
         from cryptography.exceptions import InvalidTag
 
@@ -79,8 +80,8 @@ class Handshake:
     """The proofs and the keys of one connection.
 
     Attributes:
-        opening: What to tell the other end first: a nonce, and a public key if what follows is to be sealed.
-        seals: Whether it is.
+        opening: Our first message: a nonce, followed by a public key if `seals`.
+        seals: True if everything after the proofs is to be sealed.
     """
 
     def __init__(self, security: Security, dialer: bool, sock: Any) -> None:
@@ -92,50 +93,51 @@ class Handshake:
 
             self._private = X25519PrivateKey.generate()
             self.opening += self._private.public_key().public_bytes_raw()
-        self._theirs = self._said = b""
+        self._theirs = self._transcript = b""
 
-    def hear(self, opening: bytes) -> bool:
-        """Take in the other end's opening; False if it is none."""
+    def receive_opening(self, opening: bytes) -> bool:
+        """Take the other end's opening; return False if it is malformed."""
         self._theirs, certificate = opening, b""
         if isinstance(self._sock, ssl.SSLSocket):
             ours = self._sock.server_side
             certificate = self._security.certificate if ours else self._sock.getpeercert(True) or b""
         both = (self.opening, opening) if self._dialer else (opening, self.opening)
-        self._said = hashlib.sha256(certificate).digest() + both[0] + both[1]
+        self._transcript = hashlib.sha256(certificate).digest() + both[0] + both[1]
         return len(opening) in (NONCE_SIZE, NONCE_SIZE + PUBLIC_SIZE)
 
     def proof(self) -> bytes:
-        """What we send to prove that we know the key."""
+        """Return our proof that we know the key."""
         return self._proof(self._dialer)
 
-    def proves(self, proof: bytes) -> bool:
-        """Whether the other end has proved it."""
+    def verify(self, proof: bytes) -> bool:
+        """Return True if the other end has proved that it knows the key."""
         return hmac.compare_digest(proof, self._proof(not self._dialer))
 
     def ciphers(self) -> tuple[Cipher, Cipher]:
-        """For what we send and for what we receive; once both ends have proved themselves.
+        """Return the ciphers for sending and for receiving, once both ends have proved themselves.
 
         Raises:
-            ValueError: The other end's public key is not one.
+            ValueError: The other end's public key is invalid.
         """
         from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
         from cryptography.hazmat.primitives.hashes import SHA256
         from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
         secret = self._private.exchange(X25519PublicKey.from_public_bytes(self._theirs[NONCE_SIZE:]))
-        derive = HKDF(SHA256(), 2 * KEY_SIZE, salt=hashlib.sha256(self._said).digest(), info=b"moolib")
+        derive = HKDF(SHA256(), 2 * KEY_SIZE, salt=hashlib.sha256(self._transcript).digest(), info=b"moolib")
         keys = derive.derive(self._security.key + secret)
         dialer, listener = Cipher(keys[:KEY_SIZE]), Cipher(keys[KEY_SIZE:])
         return (dialer, listener) if self._dialer else (listener, dialer)
 
     def _proof(self, dialer: bool) -> bytes:
         role = b"dialer" if dialer else b"listener"
-        return hmac.digest(self._security.key, role + self._said, "sha256")
+        return hmac.digest(self._security.key, role + self._transcript, "sha256")
 
 
 def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Security:
-    """Read the key (default: the file that MOOLIB_KEY_FILE names) and the certificate, which also is what we
-    trust.
+    """Read the key (default: the file named by MOOLIB_KEY_FILE) and the certificate.
+
+    The certificate is both presented and trusted.
 
     Raises:
         RpcError: A file cannot be read, or its key is missing or too short.
@@ -149,7 +151,7 @@ def load(key_file: str | None, tls_cert: str | None, tls_key: str | None) -> Sec
     try:
         connect = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         connect.minimum_version = ssl.TLSVersion.TLSv1_3
-        connect.check_hostname = False  # peers have no host names; the certificate itself is what we trust
+        connect.check_hostname = False  # peers have no host names; we trust the certificate itself
         connect.load_verify_locations(tls_cert)
         connect.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
         listen = None
@@ -181,7 +183,7 @@ def _reason(error: Exception) -> str:
 
 
 def _certificate(path: str) -> bytes:
-    """The first certificate of a PEM file, DER."""
+    """Return the first certificate of a PEM file in DER form."""
     text = Path(path).read_text()
     start = text.index("-----BEGIN CERTIFICATE-----")
     end = text.index("-----END CERTIFICATE-----", start) + len("-----END CERTIFICATE-----")

@@ -4,15 +4,15 @@ A frame is ``prefix | name | body | padding | payload``:
 
 - the prefix (24 bytes, network order) holds the kind, the lengths of the other parts and the number of the
   call;
-- the name is the function meant (UTF-8);
-- the body is one msgpack value. What msgpack does not know travels as extension types: tuples, integers
-  beyond 64 bit, NumPy scalars and, as (dtype, offset, shape) only, arrays and tensors;
+- the name is that of the function (UTF-8);
+- the body is one msgpack value. Types that msgpack does not know travel as extension types: tuples, integers
+  beyond 64 bits, NumPy scalars and, as (dtype, offset, shape) only, arrays and tensors;
 - the payload holds the raw elements of the arrays and tensors, each at a multiple of 16 bytes.
 
-A sender copies every tensor once, into the payload, so that it may be changed as soon as the call was made. A
-receiver copies none: its tensors are views of the frame. Every length is checked before memory is reserved or
-read, and nothing is unpickled unless the program asked for it. `torch` is imported only when a tensor
-arrives.
+A sender copies every tensor once, into the payload, so that the program may change it as soon as the call
+has been made. A receiver copies none: its tensors are views of the frame. Every length is checked before
+memory is reserved or read, and nothing is unpickled unless the program asked for it. `torch` is imported
+only when a tensor arrives.
 """
 
 from __future__ import annotations
@@ -33,17 +33,19 @@ GREET, PROVE, HELLO, WELCOME, REFUSE, RENAME, PING, PONG, CALL, REPLY, ERROR, NO
 ALIGN = 16  # bytes; the widest element, complex128, has 16
 MAX_NAME = 1 << 10  # bytes
 MAX_BODY = 1 << 31  # bytes
-MAX_PAYLOAD = 1 << 34  # bytes; reserved lazily by the system, so a mere claim costs nothing
+MAX_PAYLOAD = 1 << 34  # bytes; the system reserves memory lazily, so a mere claim costs nothing
 MAX_DEPTH = 100  # nested tuples
 JOIN_BELOW = 1 << 14  # bytes; smaller payloads are sent together with their header
 
-# Others (quantized ones, for example) crash torch when a tensor of them is made of bytes.
+# Other dtypes (quantized ones, for example) crash torch when a tensor is made from bytes.
 TENSOR_DTYPES = {"bool", "float16", "bfloat16", "float32", "float64", "complex32", "complex64", "complex128"}
 TENSOR_DTYPES |= {f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64)}
 TENSOR_DTYPES |= {f"float8_{kind}" for kind in ("e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz", "e8m0fnu")}
 _TUPLE, _INT, _SCALAR, _ARRAY, _TENSOR, _PICKLE = range(1, 7)
 
 Buffer = bytes | bytearray | memoryview
+Reserve = Callable[[int, Callable[[memoryview], None]], int]
+"""`reserve(nbytes, copy)` returns an offset of the payload, where `copy` will write the elements."""
 
 
 class WireError(ValueError):
@@ -51,7 +53,7 @@ class WireError(ValueError):
 
 
 class Frame(NamedTuple):
-    """One received frame; the value is decoded by whoever needs it."""
+    """One received frame; its value is decoded on demand."""
 
     kind: int
     call: int
@@ -60,10 +62,10 @@ class Frame(NamedTuple):
     payload: memoryview
 
     def value(self, allow_pickle: bool = False) -> Any:
-        """The value of the body.
+        """Return the value of the body.
 
         Raises:
-            WireError: the body or the payload is malformed.
+            WireError: The body or the payload is malformed.
         """
         return unpack(self.body, self.payload, allow_pickle)
 
@@ -71,11 +73,11 @@ class Frame(NamedTuple):
 def encode(
     kind: int, call: int = 0, name: str = "", value: Any = None, allow_pickle: bool = False
 ) -> list[Buffer]:
-    """One frame as the buffers to send, in order.
+    """Return one frame as the buffers to send, in order.
 
     Raises:
-        TypeError: the value holds something that cannot travel; the message names its type.
-        ValueError: a part is too large or too deeply nested.
+        TypeError: The value holds something that cannot travel; the message names its type.
+        ValueError: A part is too large or too deeply nested.
     """
     raw = name.encode()
     body, payload = pack(value, allow_pickle)
@@ -89,24 +91,24 @@ def encode(
 
 
 def frame_size(prefix: Buffer, limit: int) -> int:
-    """Bytes that follow the prefix.
+    """Return the number of bytes that follow the prefix.
 
     Raises:
-        WireError: unknown kind, or a part beyond its bound (`limit` bytes for body and payload together).
+        WireError: Unknown kind, or a part beyond its bound (`limit` bytes for body and payload together).
     """
     kind, name, body, payload, _ = PREFIX.unpack(prefix)
     if not GREET <= kind <= NOTIFY or name > MAX_NAME or body > MAX_BODY or body + payload > limit:
         raise WireError(
             f"frame out of bounds: kind {kind}, name {name}, body {body}, payload {payload} bytes"
         )
-    return name + body + (-(name + body) % ALIGN + payload if payload else 0)
+    return int(name + body + (-(name + body) % ALIGN + payload if payload else 0))
 
 
 def decode(prefix: Buffer, rest: memoryview) -> Frame:
-    """The frame of a prefix and the `frame_size` bytes after it.
+    """Return the frame of a prefix and the `frame_size` bytes after it.
 
     Raises:
-        WireError: the name is not UTF-8.
+        WireError: The name is not UTF-8.
     """
     kind, name, body, payload, call = PREFIX.unpack(prefix)
     try:
@@ -117,11 +119,12 @@ def decode(prefix: Buffer, rest: memoryview) -> Frame:
 
 
 def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
-    """(body, payload) of a value. Subclasses of list, tuple and dict travel as their base (pickled if
-    allowed).
+    """Return (body, payload) of a value.
+
+    Subclasses of list, tuple and dict travel as their base class, or pickled if that is allowed.
 
     Raises:
-        TypeError, ValueError: as `encode`.
+        TypeError, ValueError: As `encode`.
     """
     copies: list[tuple[int, Callable[[memoryview], None]]] = []
     size = depth = 0
@@ -133,7 +136,7 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
             copies.append((offset, copy))
         return offset
 
-    def nested(items: list) -> bytes:
+    def nested(items: list[Any]) -> bytes:
         nonlocal depth
         depth += 1
         if depth > MAX_DEPTH:
@@ -165,7 +168,8 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
         )
 
     def dump(obj: Any) -> bytes:
-        return msgpack.packb(obj, default=default, strict_types=True, unicode_errors="surrogatepass")
+        packed: bytes = msgpack.packb(obj, default=default, strict_types=True, unicode_errors="surrogatepass")
+        return packed
 
     body = dump(value)
     if not size:
@@ -177,10 +181,10 @@ def pack(value: Any, allow_pickle: bool = False) -> tuple[bytes, memoryview]:
 
 
 def unpack(body: Buffer, payload: memoryview, allow_pickle: bool = False) -> Any:
-    """The value of a body and its payload; arrays and tensors are views of the payload.
+    """Return the value of a body and its payload; arrays and tensors are views of the payload.
 
     Raises:
-        WireError: malformed, out of bounds, too deep, or pickled and not allowed.
+        WireError: Malformed, out of bounds, too deep, or pickled and not allowed.
     """
     depth = 0
 
@@ -213,17 +217,17 @@ def unpack(body: Buffer, payload: memoryview, allow_pickle: bool = False) -> Any
         return load(body)
     except WireError:
         raise
-    except Exception as error:  # whatever NumPy, torch or msgpack say about a malformed description
+    except Exception as error:  # NumPy, torch and msgpack raise various types for a malformed description
         raise WireError(f"malformed value: {error}") from error
 
 
-def _numpy_dtype(dtype: np.dtype) -> np.dtype:
+def _numpy_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
     if dtype.hasobject or dtype.kind == "V":
         raise TypeError(f"cannot send NumPy dtype {dtype}")
     return dtype
 
 
-def _describe_array(array: np.ndarray, reserve: Callable) -> list:
+def _describe_array(array: np.ndarray, reserve: Reserve) -> list[Any]:
     dtype, shape = _numpy_dtype(array.dtype), array.shape
 
     def copy(target: memoryview) -> None:
@@ -232,7 +236,7 @@ def _describe_array(array: np.ndarray, reserve: Callable) -> list:
     return [dtype.str, reserve(array.nbytes, copy), list(shape)]
 
 
-def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
+def _describe_tensor(torch: Any, tensor: Any, reserve: Reserve) -> list[Any]:
     dtype = str(tensor.dtype).removeprefix("torch.")
     if tensor.layout is not torch.strided or dtype not in TENSOR_DTYPES:
         raise TypeError(f"cannot send a tensor of layout {tensor.layout}, dtype {tensor.dtype}")
@@ -246,7 +250,7 @@ def _describe_tensor(torch: Any, tensor: Any, reserve: Callable) -> list:
 
 
 def _checked(offset: int, shape: list[int], itemsize: int, payload: memoryview) -> int:
-    """The number of elements, once it is sure that they lie in the payload."""
+    """Return the number of elements, having checked that they lie in the payload."""
     if any(n < 0 for n in shape) or offset < 0 or offset + math.prod(shape) * itemsize > len(payload):
         raise WireError(f"array of shape {shape} at {offset} exceeds the payload of {len(payload)} bytes")
     return math.prod(shape)

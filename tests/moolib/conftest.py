@@ -11,7 +11,7 @@ from .members import Member
 def address():
     broker = moolib.Broker()
     yield broker.listen("127.0.0.1:0")
-    broker._rpc._close()
+    broker.close()
 
 
 @pytest.fixture

@@ -50,7 +50,7 @@ class Member:
     def close(self) -> None:
         """Leave."""
         self.accumulator = self.group = None
-        self.rpc._close()
+        self.rpc.close()
 
 
 def run(members, condition, timeout: float = 10.0) -> None:

@@ -4,7 +4,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moolib.accumulator.gradient_buffer import Layout
+from moolib.accumulator.gradient_buffer import GradientLayout
 
 SHAPES = ((2,), (3, 2), (4,))
 INDEX, VALUE = st.integers(0, len(SHAPES) - 1), st.integers(-8, 8)
@@ -28,7 +28,7 @@ class Program:
         self.parameters = [
             torch.zeros(s, dtype=d, requires_grad=True) for s, d in zip(SHAPES, dtypes, strict=True)
         ]
-        self.layout = Layout([*self.parameters, torch.zeros(9)])  # a frozen one has no place
+        self.layout = GradientLayout([*self.parameters, torch.zeros(9)])  # a frozen one has no place
         self.expected = [None] * len(SHAPES)
         self.contributions = []  # (buffer, the value of each gradient in it)
 
@@ -37,10 +37,10 @@ class Program:
         for p, value in zip(self.parameters, self.expected, strict=True):
             assert (p.grad is None) == (value is None)
             assert value is None or torch.equal(p.grad, torch.full_like(p, value))
-        for flat, values in self.contributions:
-            for view, value in zip(flat.views, values, strict=True):
+        for buffer, values in self.contributions:
+            for view, value in zip(buffer.views, values, strict=True):
                 assert torch.equal(view, torch.full_like(view, value or 0))
-            assert flat.present.tolist() == [value is not None for value in values]
+            assert buffer.present.tolist() == [value is not None for value in values]
 
     def set_to_none(self, i):
         self.parameters[i].grad = self.expected[i] = None
@@ -53,21 +53,21 @@ class Program:
         self.expected[i] = value + (self.expected[i] or 0)
 
     def contribute(self, weight):
-        flat = self.layout.read(weight)
-        self.contributions.append((flat, [None if v is None else weight * v for v in self.expected]))
+        buffer = self.layout.read(weight)
+        self.contributions.append((buffer, [None if v is None else weight * v for v in self.expected]))
         self.zero()
 
     def done_with_a_contribution(self):
         if self.contributions:
-            flat, _ = self.contributions.pop(0)
-            flat.buffer.fill_(99)  # whoever takes it next may write to it
-            self.layout.give_back(flat)
+            buffer, _ = self.contributions.pop(0)
+            buffer.storage.fill_(99)  # whoever takes it next may write to it
+            self.layout.give_back(buffer)
 
     def result(self, value, present):
-        flat = self.layout.take()
-        flat.gradients.fill_(value)
-        flat.present.copy_(torch.tensor(present))
-        self.layout.write(flat)
+        buffer = self.layout.take()
+        buffer.gradients.fill_(value)
+        buffer.present.copy_(torch.tensor(present))
+        self.layout.write(buffer)
         self.expected = [value if there else old for there, old in zip(present, self.expected, strict=True)]
 
     def zero(self):
@@ -85,7 +85,7 @@ def test_gradients_are_what_the_program_expects_whatever_it_does_with_them(opera
 
 def test_a_steady_loop_copies_nothing_zeroes_once_and_takes_no_new_memory():
     p = torch.zeros(4, requires_grad=True)
-    layout = Layout([p])
+    layout = GradientLayout([p])
     (2 * p).sum().backward()
     seen, zeroed = set(), []
     for _ in range(10):
@@ -94,13 +94,13 @@ def test_a_steady_loop_copies_nothing_zeroes_once_and_takes_no_new_memory():
         layout.zero()
         zeroed.append(p.grad._version > version)
         result = layout.take()
-        result.buffer.copy_(contribution.buffer)
+        result.storage.copy_(contribution.storage)
         layout.give_back(contribution)
         layout.write(result)
         assert p.grad is result.views[0]
         layout.zero()
         (2 * p).sum().backward()
-        seen |= {contribution.buffer.data_ptr(), result.buffer.data_ptr()}
+        seen |= {contribution.storage.data_ptr(), result.storage.data_ptr()}
     assert len(seen) <= 3
     assert sum(zeroed) <= 2  # the gradients that wait for a result stay zero if nobody writes to them
 
@@ -108,17 +108,17 @@ def test_a_steady_loop_copies_nothing_zeroes_once_and_takes_no_new_memory():
 def test_gradients_of_another_kind_are_copied_through_buffers_that_are_used_again():
     """bf16 stands in for a graphics card here: its gradients cannot be views of a buffer either."""
     p = torch.zeros(4, dtype=torch.bfloat16, requires_grad=True)
-    layout, seen = Layout([p]), set()
+    layout, seen = GradientLayout([p]), set()
     for i in range(10):
         p.grad = torch.full_like(p, i)
         contribution = layout.read(1.0)
         layout.zero()
         result = layout.take()
-        result.buffer.copy_(contribution.buffer)
+        result.storage.copy_(contribution.storage)
         layout.give_back(contribution)
         layout.write(result)
         assert p.grad.dtype == torch.bfloat16 and p.grad.tolist() == [i] * 4
-        seen |= {contribution.buffer.data_ptr(), result.buffer.data_ptr()}
+        seen |= {contribution.storage.data_ptr(), result.storage.data_ptr()}
     assert len(seen) <= 3
 
 
@@ -131,6 +131,6 @@ def test_the_buffers_of_a_model_on_a_card_are_pinned(monkeypatch):
     class OnCard(torch.nn.Parameter):
         is_cuda = True
 
-    Layout([torch.nn.Parameter(zeros(2))]).take()
-    Layout([torch.nn.Parameter(zeros(2)), OnCard(zeros(2))]).take()
+    GradientLayout([torch.nn.Parameter(zeros(2))]).take()
+    GradientLayout([torch.nn.Parameter(zeros(2)), OnCard(zeros(2))]).take()
     assert made == [False, True]

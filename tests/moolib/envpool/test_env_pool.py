@@ -5,11 +5,9 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import signal
 import subprocess
 import sys
 import threading
-import time
 
 import numpy as np
 import pytest
@@ -194,7 +192,6 @@ def test_a_batch_in_flight_cannot_be_stepped(pool):
     [
         (1, "(?s)rows 2 to 3.*example_envs.py.*ValueError: trouble in the environment"),
         (2, "rows 2 to 3.* was killed by SIGKILL"),
-        (3, "no answer within 0.5 s from environment process .*rows 2 to 3"),
         (4, "ended with exit code 7"),
         (5, r"observation 'state': float64\[5\], but the first one was int32\[2\]"),
         (6, r"observation 'state': float64\[2\], but the first one was int32\[2\]"),
@@ -204,7 +201,6 @@ def test_environments_in_trouble(pool, action, text):
     before = children()
     p = pool(envs.Trouble, timeout=20)
     p.step(0, torch.zeros(4, dtype=torch.int64)).result(20)
-    p._stepper._timeout = 0.5 if action == 3 else 20
     future = p.step(0, torch.tensor([0, 0, 0, action]))
     for _ in range(2):
         with pytest.raises(RpcError, match=text):
@@ -224,25 +220,6 @@ def test_environments_that_differ(pool, tmp_path):
     p = pool(functools.partial(envs.odd_one_out, str(tmp_path / "first")))
     with pytest.raises(RpcError, match=r"environments differ.*state"):
         p.step(0, torch.zeros(4)).result(20)
-
-
-def test_a_worker_killed_between_two_steps(pool):
-    p = pool(envs.Counter, num_processes=1)
-    action = torch.zeros(4, dtype=torch.int64)
-    p.step(0, action).result(20)
-    os.kill(p._stepper.pids()[0], signal.SIGTERM)
-    time.sleep(0.1)
-    with pytest.raises(RpcError, match="killed by SIGTERM"):
-        p.step(0, action).result(20)
-
-
-def test_a_stopped_worker_is_killed_at_the_end(pool):
-    before = children()
-    p = pool(envs.Counter)
-    p.step(0, torch.zeros(4, dtype=torch.int64)).result(20)
-    os.kill(p._stepper.pids()[0], signal.SIGSTOP)
-    p.close()
-    assert children() <= before
 
 
 def test_closing_ends_the_processes_and_their_environments(tmp_path):

@@ -14,7 +14,7 @@ def peers():
     """Makes groups of new peers; each has an Rpc of its own."""
     broker = moolib.Broker()
     address = broker.listen("127.0.0.1:0")
-    rpcs = [broker._rpc]
+    rpcs = [broker]  # and those of the peers
 
     def peer(name, group="group", timeout=None, order=None):
         rpc = moolib.Rpc()
@@ -28,10 +28,10 @@ def peers():
             group.set_sort_order(order)
         return group
 
-    peer.address = address
+    peer.rpcs = rpcs
     yield peer
     for rpc in rpcs:
-        rpc._close()
+        rpc.close()
 
 
 def until(groups, condition, timeout=10.0):
@@ -81,7 +81,7 @@ def test_sort_order(peers):
 
 def test_groups_of_one_broker_are_independent(peers):
     a, b = peers("a", "one"), peers("b", "two")
-    second = moolib.Group(a._rpc, "two")
+    second = moolib.Group(peers.rpcs[1], "two")  # the one of a
     until([a, b, second], lambda: len(b.members()) == 2 and a.active())
     assert a.members() == ["a"] and set(second.members()) == {"a", "b"}
 
@@ -94,8 +94,8 @@ def test_another_name_for_the_broker():
     group = moolib.Group(rpc, "group")
     group.set_broker_name("boss")
     until([group], group.active)
-    rpc._close()
-    broker._rpc._close()
+    rpc.close()
+    broker.close()
 
 
 def test_sums_of_nested_tensors(peers):
@@ -115,7 +115,7 @@ def test_an_operation_is_folded_in_the_order_of_the_members(peers):
     groups = [peers(name) for name in "abcd"]
     gather(groups)
     for _ in range(5):
-        futures = [g.all_reduce("names", [g._rpc.get_name()], lambda x, y: x + y) for g in groups]
+        futures = [g.all_reduce("names", [g.client.name], lambda x, y: x + y) for g in groups]
         assert all(f.result(10) == groups[0].members() for f in futures)
 
 
@@ -151,8 +151,8 @@ def test_how_reductions_end_without_a_result(peers):
     gather(groups)
     for group in groups:
         with pytest.raises(RuntimeError, match="AllReduce operation timed out"):
-            group.all_reduce(f"late {group._rpc.get_name()}", 1).result(10)
-    futures = [g.all_reduce("bad", g._rpc.get_name(), lambda x, y: 1 / 0) for g in groups]
+            group.all_reduce(f"late {group.client.name}", 1).result(10)
+    futures = [g.all_reduce("bad", g.client.name, lambda x, y: 1 / 0) for g in groups]
     for future in futures:
         with pytest.raises(RuntimeError, match="ZeroDivisionError"):
             future.result(10)

@@ -188,15 +188,15 @@ def test_notifications_keep_their_order_and_inline_functions_know_the_caller():
     server, address = serving()
     client = named("client", address)
     got, done = [], threading.Event()
-    server._define_inline("note", lambda peer, i: (got.append((peer, i)), i == 999 and done.set()))
-    server._define_inline("who", lambda peer: peer)
+    server.messages.define("note", lambda peer, i: (got.append((peer, i)), i == 999 and done.set()))
+    server.messages.define("who", lambda peer: peer)
     assert client.sync("server", "who") == "client"
-    assert not client._notify("nobody", "note", 0)
+    assert not client.messages.send("nobody", "note", 0)
     for i in range(1000):
-        assert client._notify("server", "note", i)
+        assert client.messages.send("server", "note", i)
     assert done.wait(10)
     assert got == [("client", i) for i in range(1000)]
-    assert client._local_host("server") == "127.0.0.1"
+    assert client.messages.local_host("server") == "127.0.0.1"
 
 
 def test_order_is_kept_when_the_connection_is_full():
@@ -210,10 +210,10 @@ def test_order_is_kept_when_the_connection_is_full():
         if i == 99:
             done.set()
 
-    server._define_inline("note", note)
+    server.messages.define("note", note)
     client.sync("server", "double", 1)
     for i in range(100):
-        assert client._notify("server", "note", i, bytes(300_000 if i % 3 else 10))
+        assert client.messages.send("server", "note", i, bytes(300_000 if i % 3 else 10))
     assert done.wait(20)
     assert got == list(range(100))
 

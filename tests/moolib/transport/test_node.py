@@ -68,7 +68,7 @@ def test_unix_sockets(tmp_path):
     assert named("client", address).sync("server", "double", 2) == 4
     with pytest.raises(RpcError, match="in use"):
         Rpc().listen(path)
-    server._close()
+    server.close()
     assert not (tmp_path / "socket").exists()
 
 
@@ -121,7 +121,7 @@ def test_a_second_live_peer_of_a_name_is_refused():
     with pytest.raises(RuntimeError, match="'twin'"):
         second.sync("server", "double", 1)
     assert first.sync("server", "double", 1) == 2
-    first._close()
+    first.close()
     assert eventually(lambda: "server" in second.debug_info()["peers"])
     assert second.sync("server", "double", 1) == 2
 
@@ -156,7 +156,7 @@ def test_collected_rpcs_close_and_their_callers_reconnect():
 def test_closing_ends_what_waits():
     client = named("client")
     future = client.async_("nobody", "f")
-    client._close()
+    client.close()
     with pytest.raises(RuntimeError, match="closed"):
         future.result(5)
     with pytest.raises(RuntimeError, match="closed"):
@@ -174,7 +174,7 @@ def test_a_killed_process_is_noticed_and_its_successor_found(process):
         if not connected:
             gone.set()
 
-    client._on_peer_change(on_peer)
+    client.messages.on_peer_change(on_peer)
     assert client.sync("server", "double", 5) == 10
     child.send_signal(signal.SIGKILL)
     assert gone.wait(5)

@@ -94,14 +94,14 @@ def test_a_slow_receiver_gets_every_byte(sizes, read):
 
 def handshakes(theirs=SECURITY) -> tuple[Handshake, Handshake]:
     ends = Handshake(SECURITY, True, None), Handshake(theirs, False, None)
-    assert ends[0].hear(ends[1].opening) and ends[1].hear(ends[0].opening)
+    assert ends[0].receive_opening(ends[1].opening) and ends[1].receive_opening(ends[0].opening)
     return ends
 
 
 def test_both_ends_derive_the_same_keys_and_new_ones_for_each_connection():
     dialer, listener = handshakes()
-    assert listener.proves(dialer.proof()) and dialer.proves(listener.proof())
-    assert not dialer.proves(dialer.proof())
+    assert listener.verify(dialer.proof()) and dialer.verify(listener.proof())
+    assert not dialer.verify(dialer.proof())
     (ours, from_them), (_, from_us) = dialer.ciphers(), listener.ciphers()
     sealed = ours.seal(b"x")
     for wrong in (from_them, handshakes()[1].ciphers()[1]):
@@ -109,8 +109,8 @@ def test_both_ends_derive_the_same_keys_and_new_ones_for_each_connection():
             wrong.open(sealed)
     assert from_us.open(sealed) == b"x"
     other, _ = handshakes(SimpleNamespace(key=b"another key of some length"))
-    assert not listener.proves(other.proof())
-    assert not listener.hear(b"too short")
+    assert not listener.verify(other.proof())
+    assert not listener.receive_opening(b"too short")
 
 
 class Wire:
@@ -193,4 +193,4 @@ def test_who_relays_the_proofs_and_then_speaks_for_itself_is_not_understood(tmp_
                 received += part
         assert b"server" not in received
         assert not server.debug_info()["peers"]
-        client._close()
+        client.close()

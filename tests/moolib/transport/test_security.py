@@ -15,7 +15,7 @@ import pytest
 
 import moolib
 from moolib import Rpc, RpcError
-from moolib.transport import wire
+from moolib.transport import security, wire
 from moolib.transport.link import MAGIC, VERSION
 from moolib.transport.security import KEY_FILE_VARIABLE, Handshake
 from tests.moolib.certificates import self_signed
@@ -67,13 +67,13 @@ def heard(sock: socket.socket) -> bytes:
     return data
 
 
-def shaken(address: str, server: Rpc, name: str = "stranger") -> socket.socket:
+def shaken(address: str, name: str = "stranger") -> socket.socket:
     """A connection of our own making to a network without a key, up."""
     sock = attach(address)
-    handshake = Handshake(server._node.security, True, sock)
+    handshake = Handshake(security.load(None, None, None), True, sock)
     sock.sendall(frame(wire.GREET, [MAGIC, VERSION, handshake.opening]))
     kind, (_, _, theirs) = receive(sock)
-    assert kind == wire.GREET and handshake.hear(theirs)
+    assert kind == wire.GREET and handshake.receive_opening(theirs)
     sock.sendall(frame(wire.PROVE, [handshake.proof()]))
     sock.sendall(frame(wire.HELLO, [name, os.urandom(8).hex()]) + frame(wire.WELCOME))
     assert [receive(sock)[0] for _ in range(3)] == [wire.PROVE, wire.HELLO, wire.WELCOME]
@@ -116,10 +116,13 @@ def test_files_that_cannot_be_used(tmp_path, certificates):
         assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_key_that_others_can_read_is_told(keys, caplog, monkeypatch):
+def test_a_key_that_others_can_read_is_told(keys, caplog):
     os.chmod(keys[0], 0o644)
-    monkeypatch.setattr("moolib.log._target", logging.getLogger("keys"))
-    Rpc(key_file=keys[0])
+    moolib.set_logging(logging.getLogger("keys"))
+    try:
+        Rpc(key_file=keys[0])
+    finally:
+        moolib.set_logging(logging.getLogger("moolib"))
     assert [r.getMessage() for r in caplog.records] == [
         f"key file {keys[0]} can be read by other users: chmod 600 {keys[0]}"
     ]
@@ -155,7 +158,7 @@ def test_a_listener_without_the_key_learns_no_name(keys):
         assert kind == wire.PROVE
         sock.sendall(frame(wire.PROVE, [proof]))  # the dialler's own proof is not a listener's
         assert b"secret" not in heard(sock)
-        client._close()
+        client.close()
 
 
 def test_another_version_is_told_so():
@@ -191,7 +194,7 @@ def test_tls_hides_what_is_said(certificates):
         sock, _ = listener.accept()
         sock.settimeout(10)
         assert sock.recv(3)[:1] == b"\x16"  # a TLS handshake record
-        client._close()
+        client.close()
 
 
 def test_strangers_may_only_send_small_frames(caplog):
@@ -242,7 +245,7 @@ def test_garbage_of_a_peer_is_harmless(seed):
     server, address = serving(max_message=1 << 20)
     rng = random.Random(seed)
     for i in range(40):
-        sock = shaken(address, server, f"stranger{i}")
+        sock = shaken(address, f"stranger{i}")
         body = rng.choice(
             [rng.randbytes(40), msgpack.packb([[1, msgpack.ExtType(rng.randrange(8), rng.randbytes(9))], {}])]
         )
@@ -258,7 +261,7 @@ def test_garbage_of_a_peer_is_harmless(seed):
 def test_claims_of_huge_messages_cost_nothing():
     server, address = serving(max_message=1 << 20)
     for body, payload in ((1 << 27, 0), (10, 1 << 33), (10, (1 << 64) - 1), (1 << 20, 1)):
-        sock = shaken(address, server)
+        sock = shaken(address)
         sock.sendall(wire.PREFIX.pack(wire.CALL, 0, body, payload, 1))
         assert heard(sock) == b""
         assert eventually(lambda: not server.debug_info()["peers"])
@@ -281,7 +284,7 @@ def test_a_flood_does_not_keep_real_peers_out():
 
 def test_a_peer_that_reads_nothing_blocks_nobody():
     server, address = serving()
-    stranger = shaken(address, server)
+    stranger = shaken(address)
     for i in range(20):
         stranger.sendall(frame(wire.CALL, [[bytes(1 << 20)], {}], i, "echo"))
     assert named("client", address).sync("server", "double", 3) == 6
@@ -291,7 +294,7 @@ def test_a_peer_that_reads_nothing_blocks_nobody():
 def test_only_the_peer_that_was_called_may_answer():
     server, address = serving()
     server.set_timeout(1)
-    stranger = shaken(address, server)
+    stranger = shaken(address)
     client = named("client", address)
     client.define("wait", time.sleep)
     future = server.async_("client", "wait", 0.3)
