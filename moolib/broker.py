@@ -52,7 +52,7 @@ examples:
   python -m moolib.broker                              # listens at 0.0.0.0:4431
   python -m moolib.broker 127.0.0.1:0                  # this machine only, any free port
   python -m moolib.broker --key-file key.txt           # peers need the same key
-  python -m moolib.broker --status IP:4431             # who is in which group; --json for programs"""
+  python -m moolib.broker --status IP:4431             # the groups and their members; --json for programs"""
 STATUS_TIMEOUT = 5.0  # s that `--status` waits for the broker
 
 
@@ -212,18 +212,18 @@ def main(arguments: list[str] | None = None) -> None:
     """Serve until Ctrl-C or SIGTERM; with `--status`, ask a running broker instead."""
     parser = argparse.ArgumentParser(
         prog="python -m moolib.broker",
-        description="Tells the peers of each group who is in it; one broker serves any number of groups.",
+        description="Tell the peers of each group who the members are; one broker serves many groups.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "address", nargs="?", default=DEFAULT_ADDRESS, help="where to listen (default: %(default)s)"
     )
-    parser.add_argument("--key-file", help="file with the key that peers must have too")
-    parser.add_argument("--tls-cert", help="PEM file with the certificate of the broker")
-    parser.add_argument("--tls-key", help="PEM file with the certificate's key")
+    parser.add_argument("--key-file", help="file with the key that all peers share")
+    parser.add_argument("--tls-cert", help="PEM file with the broker's certificate")
+    parser.add_argument("--tls-key", help="PEM file with the certificate's private key")
     parser.add_argument("--status", metavar="ADDRESS", help="print the groups of the broker at ADDRESS")
-    parser.add_argument("--json", action="store_true", help="with --status: for programs")
+    parser.add_argument("--json", action="store_true", help="with --status: print JSON, for programs")
     options = parser.parse_args(arguments)
     security = {"key_file": options.key_file, "tls_cert": options.tls_cert, "tls_key": options.tls_key}
     try:

@@ -141,9 +141,10 @@ class Accumulator:
             self._layout.write(result.gradients)
 
     def wait(self, timeout: float) -> None:
-        """Block until something has happened since the last `update()`, for at most `timeout` seconds.
+        """Block, without the GIL, until something has happened since the last `update()`.
 
-        The global interpreter lock is released meanwhile.
+        Args:
+            timeout: Seconds to wait at most.
         """
         exchange = self._exchange
         exchange.program.wait_for(lambda: exchange.events != self._events, timeout)

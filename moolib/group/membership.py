@@ -99,7 +99,7 @@ class Membership:
             self._later(RETURN_TIME, self._stop_waiting)
         same_epoch = sync_id == self.sync_id
         if name in self._away and same_epoch:
-            joined = self.roster.index(name) - len(self.roster)  # before all who join from now on
+            joined = self.roster.index(name) - len(self.roster)  # before everybody who joins from now on
         elif name in self.members:  # if it lacks our epoch, that is on its way or sent after its next ping
             joined = self.members[name].joined
         else:

@@ -101,7 +101,7 @@ class Link:
         self._connection.close(reason)
 
     def idle(self) -> float:
-        """Return the seconds for which the peer has sent nothing, or has not taken what waits for it."""
+        """Return the seconds for which the peer has sent nothing, or accepted none of the waiting frames."""
         now = time.monotonic()
         return max(now - self.heard, self._connection.stalled(now))
 

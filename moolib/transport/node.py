@@ -29,7 +29,7 @@ from moolib.transport.security import Security
 LIVE_TIMEOUT = 1.0  # s in which a peer has to show that it is alive when another one claims its name
 LIVE_POLL = 0.02  # s
 HEARTBEAT = 5.0  # s of silence after which a peer is asked for a sign of life
-DEAD_AFTER = 30.0  # s of silence, or of not taking what we send, after which a connection is closed
+DEAD_AFTER = 30.0  # s of silence, or of accepting nothing, after which a connection is closed
 MAX_GREETING = 1024  # connections that have not said hello; the oldest makes room
 CLOSE_TIMEOUT = 2.0  # s to wait for the thread to end
 
@@ -146,7 +146,7 @@ class Node:
         self._decide(link, time.monotonic())
 
     def on_up(self, link: Link) -> None:
-        """Add a link on which both ends have welcomed each other, and send what waits for the peer."""
+        """Add a link on which both ends have welcomed each other, and send the frames that wait."""
         self._greeting.pop(link, None)
         with self._lock:
             links = self.peers.setdefault(link.name, [])

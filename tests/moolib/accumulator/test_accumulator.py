@@ -6,7 +6,6 @@ import pytest
 import torch
 
 import moolib
-from moolib.accumulator.rounds import MIN_SPLIT
 from tests.moolib.members import gather, have, want
 
 
@@ -49,27 +48,6 @@ def test_gradients_are_the_mean_over_contributions(join):
         assert member.parameters[0].grad.tolist() == [0, 0, 0]
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_gradients_of_a_large_model(join, size):
-    """Between two members they are reduced in two parts."""
-    count = MIN_SPLIT + 1
-    members = [join(name, torch.zeros(count, requires_grad=True)) for name in "abc"[:size]]
-    gather(members)
-    for step in range(4):
-        want(members)
-        for i, member in enumerate(members):
-            member.parameters[0].grad = torch.arange(count) * float(size * i + step)
-            member.accumulator.reduce_gradients(1)
-        have(members)
-        mean = torch.arange(count) * (step + size * (size - 1) / 2)
-        torch.testing.assert_close(members[0].parameters[0].grad, mean)
-        for member in members:
-            assert torch.equal(member.parameters[0].grad, members[0].parameters[0].grad)
-            assert member.accumulator.get_gradient_stats()["num_gradients"] == size
-        for member in members:
-            member.step()
-
-
 def test_gradients_weighted_by_batch_size(join):
     members = a, b = join("a", weighted=True), join("b", weighted=True)
     gather(members)
@@ -79,57 +57,6 @@ def test_gradients_weighted_by_batch_size(join):
     have(members)
     for member in members:
         torch.testing.assert_close(member.parameters[0].grad, torch.full((3,), 1.3))
-
-
-def test_counts_go_on_until_the_virtual_batch_is_full(join):
-    members = a, b = join("a"), join("b")
-    for member in members:
-        member.accumulator.set_virtual_batch_size(25)
-    gather(members)
-    want(members)
-    a.reduce(1.0, 10)
-    assert not a.accumulator.wants_gradients()  # once per count
-    with pytest.raises(RuntimeError, match="reduce_gradients"):
-        a.reduce(1.0, 10)
-    with pytest.raises(RuntimeError, match="skip_gradients"):
-        a.accumulator.skip_gradients()
-    b.accumulator.skip_gradients()
-    want(members)  # 10 of 25
-    a.accumulator.skip_gradients()
-    b.accumulator.skip_gradients()
-    want(members)  # a count of skips alone
-    a.reduce(2.0, 10)
-    b.reduce(6.0, 10)
-    have(members)  # 30 of 25: the overshoot is at most one contribution of each
-    for member in members:
-        assert member.parameters[0].grad.tolist() == [3, 3, 3]
-        stats = member.accumulator.get_gradient_stats()
-        assert stats == {"num_gradients": 3, "num_skipped": 3, "batch_size": 30}
-
-
-@pytest.mark.parametrize("counts", [1, 3])
-def test_the_expected_number_of_counts_changes_nothing(join, counts):
-    """From the third step on, the gradients travel with the last count that is expected."""
-    members = a, b = join("a"), join("b")
-    for member in members:
-        member.accumulator.set_virtual_batch_size(2 * counts)
-    gather(members)
-    for step in range(6):
-        last, given = step == 5, []
-        for count in range(counts + last):
-            want(members)
-            a.reduce(step + count)
-            given.append(step + count)
-            if last and count == counts - 1:
-                b.accumulator.skip_gradients()  # one too few: the last step needs a count more than expected
-            else:
-                b.reduce(1.0)
-                given.append(1.0)
-        have(members)
-        for member in members:
-            assert member.parameters[0].grad.tolist() == pytest.approx([sum(given) / len(given)] * 3)
-            assert member.accumulator.get_gradient_stats()["num_gradients"] == len(given)
-            member.step()
 
 
 def test_missing_frozen_and_mixed_gradients(join):
@@ -168,24 +95,6 @@ def test_missing_frozen_and_mixed_gradients(join):
     assert b.parameters[0].grad is None
 
 
-def test_parallel_gradients(join):
-    a, b = members = join("a"), join("b")
-    for member in members:
-        member.accumulator.set_parallel_gradients(2)
-        member.accumulator.set_virtual_batch_size(2)
-    gather(members)
-    for version in range(1, 6):  # a keeps two under way, b waits for each result
-        while a.accumulator.wants_gradients():
-            a.reduce(1.0)
-        want([b])
-        b.reduce(3.0)
-        have(members)
-        for member in members:
-            assert member.parameters[0].grad.tolist() == [2, 2, 2]
-            assert member.accumulator.model_version() == version
-            member.step()
-
-
 def test_bad_arguments(join):
     a = join("a")
     for size in (0, -1, 2**24 + 1):
@@ -215,3 +124,23 @@ def test_wait_returns_when_something_happens(join):
         a.accumulator.wait(10)
         a.accumulator.update()
     assert time.monotonic() - started < 5
+
+
+def test_gradients_that_are_given_explicitly(join):
+    members = a, b = join("a"), join("b")
+    gather(members)
+    for step in range(3):
+        want(members)
+        given = torch.full((3,), 1.0 + step)
+        a.accumulator.reduce_gradients(1, [given])
+        b.reduce(2.0)
+        assert given.tolist() == [1 + step] * 3
+        have(members)
+        for member in members:
+            assert member.parameters[0].grad.tolist() == [(3 + step) / 2] * 3
+            member.step()
+    want(members)
+    with pytest.raises(ValueError, match="shape"):
+        a.accumulator.reduce_gradients(1, [torch.zeros(2)])
+    for member in members:
+        member.accumulator.skip_gradients()  # the refused gradients were no contribution

@@ -1,5 +1,6 @@
 """Gradients that are views of flat buffers, against a plain model of what the program must see."""
 
+import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -134,3 +135,47 @@ def test_the_buffers_of_a_model_on_a_card_are_pinned(monkeypatch):
     GradientLayout([torch.nn.Parameter(zeros(2))]).take()
     GradientLayout([torch.nn.Parameter(zeros(2)), OnCard(zeros(2))]).take()
     assert made == [False, True]
+
+
+def test_given_gradients_are_copied_and_the_parameters_left_alone():
+    a, b = torch.zeros(2, requires_grad=True), torch.zeros(2, 2, requires_grad=True)
+    layout = GradientLayout([a, b])
+    result = layout.take()
+    result.gradients.fill_(7.0)
+    result.present.fill_(1.0)
+    layout.write(result)
+    given = torch.tensor([1.0, 2.0])
+    contribution = layout.copy([given, None], 3.0)
+    assert contribution is not result and a.grad is result.views[0]
+    assert contribution.gradients.tolist() == [3, 6, 0, 0, 0, 0]
+    assert contribution.present.tolist() == [1, 0]
+    assert given.tolist() == [1, 2] and a.grad.tolist() == [7, 7] and b.grad.tolist() == [[7, 7], [7, 7]]
+
+
+def test_given_gradients_use_the_same_buffers_again():
+    p = torch.zeros(4, requires_grad=True)
+    layout, seen = GradientLayout([p]), set()
+    for i in range(10):
+        contribution = layout.copy([torch.full((4,), float(i))], 1.0)
+        result = layout.take()
+        result.storage.copy_(contribution.storage)
+        layout.give_back(contribution)
+        layout.write(result)
+        assert p.grad is result.views[0] and p.grad.tolist() == [i] * 4
+        layout.zero()
+        seen |= {contribution.storage.data_ptr(), result.storage.data_ptr()}
+    assert len(seen) <= 3
+
+
+@pytest.mark.parametrize(
+    "shapes, message",
+    [
+        ([(2,)], "1 gradients for 2 parameters"),
+        ([(2,), (3,), (1,)], "3 gradients for 2 parameters"),
+        ([(2,), (1,)], r"gradient 1 has shape \[1\], its parameter \[3\]"),
+    ],
+)
+def test_given_gradients_must_fit(shapes, message):
+    layout = GradientLayout([torch.zeros(2, requires_grad=True), torch.zeros(3, requires_grad=True)])
+    with pytest.raises(ValueError, match=message):
+        layout.copy([torch.zeros(shape) for shape in shapes], 1.0)

@@ -25,7 +25,7 @@ def pair():
 
 def failed_futures() -> int:
     gc.collect()
-    return sum(isinstance(each, Future) and each.exception() is not None for each in gc.get_objects())
+    return sum(type(each) is Future and each.exception() is not None for each in gc.get_objects())
 
 
 def test_deferred_answers(pair):

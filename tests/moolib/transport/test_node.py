@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
 import signal
 import subprocess
 import sys
@@ -12,7 +11,6 @@ import threading
 import numpy as np
 import pytest
 
-from moolib import Rpc, RpcError
 from tests.moolib.peers import ANY, eventually, named, serving
 
 SERVER = """
@@ -43,74 +41,6 @@ def process():
     for child in started:
         child.kill()
         child.communicate()
-
-
-@pytest.mark.parametrize(
-    "form", ["127.0.0.1:0", "tcp://127.0.0.1:0", "0", ":0", "*:0", "[::1]:0", "localhost:0"]
-)
-def test_address_forms(form):
-    _server, address = serving(address=form)
-    port = address.rpartition(":")[2]
-    assert int(port) > 0
-    for target in {address.replace("0.0.0.0", "127.0.0.1"), address if "[" in form else f":{port}"}:
-        assert named("client", target).sync("server", "double", 2) == 4
-
-
-def test_only_the_loopback_is_bound_unless_asked_for():
-    assert Rpc().listen("0").startswith("127.0.0.1:")
-    assert Rpc().listen(":0").startswith("0.0.0.0:")
-
-
-def test_unix_sockets(tmp_path):
-    path = f"ipc://{tmp_path}/socket"
-    server, address = serving(address=path)
-    assert address == path and os.stat(tmp_path / "socket").st_mode & 0o077 == 0
-    assert named("client", address).sync("server", "double", 2) == 4
-    with pytest.raises(RpcError, match="in use"):
-        Rpc().listen(path)
-    server.close()
-    assert not (tmp_path / "socket").exists()
-
-
-def test_hosts_that_cannot_be_found_and_the_own_address():
-    server, address = serving()
-    for target in ("nobody.invalid:80", "a..b:80", address):
-        server.connect(target)
-    with pytest.raises(RpcError, match="cannot listen at"):
-        server.listen("a..b:0")
-    assert named("client", address).sync("server", "double", 2) == 4
-    assert list(server.debug_info()["peers"]) in ([], ["client"])
-
-
-def test_addresses_that_make_no_sense_or_are_taken():
-    for wrong in ("", "host", "host:port", "1.2.3.4:99999", "::1:80", "-1", "ipc://"):
-        with pytest.raises(RpcError, match="expected HOST:PORT"):
-            Rpc().connect(wrong)
-    _server, address = serving()
-    with pytest.raises(RuntimeError, match=f"cannot listen at {address}: Address already in use"):
-        Rpc().listen(address)
-
-
-def test_peers_find_each_other_through_a_common_one():
-    broker, address = serving("broker")
-    one, two = named("one", address), named("two", address)
-    one.define("name", lambda: "one")
-    two.define("name", lambda: "two")
-    assert (one.sync("two", "name"), two.sync("one", "name")) == ("two", "one")
-    assert "two" in one.debug_info()["peers"]
-    assert all(a.startswith("127.0.0.1:") for a in two.debug_info()["listening"])
-    del broker
-    gc.collect()
-    assert one.sync("two", "name") == "two"
-
-
-def test_peers_that_listen_are_found_where_they_do():
-    _broker, address = serving("broker")
-    one, two = named("one", address), named("two", address)
-    two.define("name", lambda: "two")
-    where = two.listen("*:0")
-    assert one.sync("two", "name") == "two"
-    assert two.debug_info()["listening"] == [where]
 
 
 def test_a_second_live_peer_of_a_name_is_refused():
@@ -151,16 +81,6 @@ def test_collected_rpcs_close_and_their_callers_reconnect():
     client.set_timeout(20)
     _server, _ = serving(address=address)
     assert client.sync("server", "double", 3) == 6
-
-
-def test_closing_ends_what_waits():
-    client = named("client")
-    future = client.async_("nobody", "f")
-    client.close()
-    with pytest.raises(RuntimeError, match="closed"):
-        future.result(5)
-    with pytest.raises(RuntimeError, match="closed"):
-        client.async_("nobody", "f").result(5)
 
 
 def test_a_killed_process_is_noticed_and_its_successor_found(process):

@@ -3,19 +3,17 @@
 import contextlib
 import socket
 import threading
-from types import SimpleNamespace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moolib.transport.sealed import LENGTH, RECORD_SIZE, SealedSocket
-from moolib.transport.security import Cipher, Handshake
+from moolib.transport.security import Cipher
 from moolib.transport.wire import WireError
 from tests.moolib.peers import eventually, named, serving
 
 KEY = b"k" * 32
-SECURITY = SimpleNamespace(key=b"a shared key of some length")
 
 
 def pair() -> tuple[socket.socket, socket.socket]:
@@ -90,27 +88,6 @@ def test_a_slow_receiver_gets_every_byte(sizes, read):
             with contextlib.suppress(BlockingIOError):
                 got += target[: receiver.recv_into(target)]
         assert got == sent
-
-
-def handshakes(theirs=SECURITY) -> tuple[Handshake, Handshake]:
-    ends = Handshake(SECURITY, True, None), Handshake(theirs, False, None)
-    assert ends[0].receive_opening(ends[1].opening) and ends[1].receive_opening(ends[0].opening)
-    return ends
-
-
-def test_both_ends_derive_the_same_keys_and_new_ones_for_each_connection():
-    dialer, listener = handshakes()
-    assert listener.verify(dialer.proof()) and dialer.verify(listener.proof())
-    assert not dialer.verify(dialer.proof())
-    (ours, from_them), (_, from_us) = dialer.ciphers(), listener.ciphers()
-    sealed = ours.seal(b"x")
-    for wrong in (from_them, handshakes()[1].ciphers()[1]):
-        with pytest.raises(ValueError):
-            wrong.open(sealed)
-    assert from_us.open(sealed) == b"x"
-    other, _ = handshakes(SimpleNamespace(key=b"another key of some length"))
-    assert not listener.verify(other.proof())
-    assert not listener.receive_opening(b"too short")
 
 
 class Wire:
