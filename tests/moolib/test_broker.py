@@ -1,4 +1,4 @@
-"""The broker as a program and against what a network may bring."""
+"""The broker as a program, and its resistance to malformed messages."""
 
 import json
 import subprocess

@@ -143,4 +143,4 @@ def test_gradients_that_are_given_explicitly(join):
     with pytest.raises(ValueError, match="shape"):
         a.accumulator.reduce_gradients(1, [torch.zeros(2)])
     for member in members:
-        member.accumulator.skip_gradients()  # the refused gradients were no contribution
+        member.accumulator.skip_gradients()  # the rejected gradients did not count

@@ -1,4 +1,4 @@
-"""The Accumulator when members come, go, lag or differ: who leads, who gets the model, what is kept."""
+"""The Accumulator when members come, go, lag or differ: the leader, and the members that adopt its model."""
 
 import gc
 import time
@@ -60,7 +60,7 @@ def test_the_greatest_version_leads_and_then_the_greatest_name(join):
     assert b.accumulator.get_leader() == c.accumulator.get_leader() == "c"
 
 
-def test_another_model_is_refused_and_the_group_goes_on(join):
+def test_a_different_model_is_refused_and_the_group_goes_on(join):
     a = join("a", torch.zeros(3, requires_grad=True), torch.zeros(4, 2, requires_grad=True))
     gather([a])
     b = join("b", torch.zeros(3, requires_grad=True), torch.zeros(4, 3, requires_grad=True))

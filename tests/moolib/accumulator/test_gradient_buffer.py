@@ -1,4 +1,4 @@
-"""Gradients that are views of flat buffers, against a plain model of what the program must see."""
+"""Gradients that are views of flat buffers, against a plain model of the values that the program must see."""
 
 import pytest
 import torch
@@ -29,7 +29,7 @@ class Program:
         self.parameters = [
             torch.zeros(s, dtype=d, requires_grad=True) for s, d in zip(SHAPES, dtypes, strict=True)
         ]
-        self.layout = GradientLayout([*self.parameters, torch.zeros(9)])  # a frozen one has no place
+        self.layout = GradientLayout([*self.parameters, torch.zeros(9)])  # a frozen one is left out
         self.expected = [None] * len(SHAPES)
         self.contributions = []  # (buffer, the value of each gradient in it)
 
@@ -61,7 +61,7 @@ class Program:
     def done_with_a_contribution(self):
         if self.contributions:
             buffer, _ = self.contributions.pop(0)
-            buffer.storage.fill_(99)  # whoever takes it next may write to it
+            buffer.storage.fill_(99)  # the next user may write to it
             self.layout.give_back(buffer)
 
     def result(self, value, present):
@@ -107,7 +107,7 @@ def test_a_steady_loop_copies_nothing_zeroes_once_and_takes_no_new_memory():
 
 
 def test_gradients_of_another_kind_are_copied_through_buffers_that_are_used_again():
-    """bf16 stands in for a graphics card here: its gradients cannot be views of a buffer either."""
+    """bf16 stands in for a GPU here: its gradients cannot be views of a buffer either."""
     p = torch.zeros(4, dtype=torch.bfloat16, requires_grad=True)
     layout, seen = GradientLayout([p]), set()
     for i in range(10):
@@ -123,17 +123,17 @@ def test_gradients_of_another_kind_are_copied_through_buffers_that_are_used_agai
     assert len(seen) <= 3
 
 
-def test_the_buffers_of_a_model_on_a_card_are_pinned(monkeypatch):
+def test_the_buffers_of_a_model_on_a_gpu_are_pinned(monkeypatch):
     made, zeros = [], torch.zeros
     monkeypatch.setattr(
         torch, "zeros", lambda *a, pin_memory=False, **k: made.append(pin_memory) or zeros(*a, **k)
     )
 
-    class OnCard(torch.nn.Parameter):
+    class OnGpu(torch.nn.Parameter):
         is_cuda = True
 
     GradientLayout([torch.nn.Parameter(zeros(2))]).take()
-    GradientLayout([torch.nn.Parameter(zeros(2)), OnCard(zeros(2))]).take()
+    GradientLayout([torch.nn.Parameter(zeros(2)), OnGpu(zeros(2))]).take()
     assert made == [False, True]
 
 

@@ -1,4 +1,4 @@
-"""The rounds and steps of an epoch: what is reduced when, and what happens to contributions in between."""
+"""The rounds and steps of an epoch, and contributions that outlive it."""
 
 import pytest
 import torch
@@ -9,7 +9,7 @@ from tests.moolib.members import gather, have, run, want
 
 @pytest.mark.parametrize("size", [2, 3])
 def test_gradients_of_a_large_model(join, size):
-    """Between two members they are reduced in two parts."""
+    """Two members reduce them in two parts."""
     count = MIN_SPLIT + 1
     members = [join(name, torch.zeros(count, requires_grad=True)) for name in "abc"[:size]]
     gather(members)
@@ -28,14 +28,14 @@ def test_gradients_of_a_large_model(join, size):
             member.step()
 
 
-def test_counts_go_on_until_the_virtual_batch_is_full(join):
+def test_rounds_follow_until_the_virtual_batch_is_full(join):
     members = a, b = join("a"), join("b")
     for member in members:
         member.accumulator.set_virtual_batch_size(25)
     gather(members)
     want(members)
     a.reduce(1.0, 10)
-    assert not a.accumulator.wants_gradients()  # once per count
+    assert not a.accumulator.wants_gradients()  # once per round
     with pytest.raises(RuntimeError, match="reduce_gradients"):
         a.reduce(1.0, 10)
     with pytest.raises(RuntimeError, match="skip_gradients"):
@@ -44,7 +44,7 @@ def test_counts_go_on_until_the_virtual_batch_is_full(join):
     want(members)  # 10 of 25
     a.accumulator.skip_gradients()
     b.accumulator.skip_gradients()
-    want(members)  # a count of skips alone
+    want(members)  # a round of nothing but skips
     a.reduce(2.0, 10)
     b.reduce(6.0, 10)
     have(members)  # 30 of 25: the overshoot is at most one contribution of each
@@ -54,21 +54,21 @@ def test_counts_go_on_until_the_virtual_batch_is_full(join):
         assert stats == {"num_gradients": 3, "num_skipped": 3, "batch_size": 30}
 
 
-@pytest.mark.parametrize("counts", [1, 3])
-def test_the_expected_number_of_counts_changes_nothing(join, counts):
-    """From the third step on, the gradients travel with the last count that is expected."""
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_the_expected_number_of_rounds_changes_nothing(join, rounds):
+    """From the third step on, the gradients travel with the last expected round."""
     members = a, b = join("a"), join("b")
     for member in members:
-        member.accumulator.set_virtual_batch_size(2 * counts)
+        member.accumulator.set_virtual_batch_size(2 * rounds)
     gather(members)
     for step in range(6):
         last, given = step == 5, []
-        for count in range(counts + last):
+        for number in range(rounds + last):
             want(members)
-            a.reduce(step + count)
-            given.append(step + count)
-            if last and count == counts - 1:
-                b.accumulator.skip_gradients()  # one too few: the last step needs a count more than expected
+            a.reduce(step + number)
+            given.append(step + number)
+            if last and number == rounds - 1:
+                b.accumulator.skip_gradients()  # so this step needs an unexpected round
             else:
                 b.reduce(1.0)
                 given.append(1.0)
@@ -85,7 +85,7 @@ def test_parallel_gradients(join):
         member.accumulator.set_parallel_gradients(2)
         member.accumulator.set_virtual_batch_size(2)
     gather(members)
-    for version in range(1, 6):  # a keeps two under way, b waits for each result
+    for version in range(1, 6):  # a keeps two in progress, b waits for each result
         while a.accumulator.wants_gradients():
             a.reduce(1.0)
         want([b])
@@ -101,7 +101,7 @@ def test_contributions_outlive_a_change_of_the_members(join):
     members = a, b = join("a"), join("b")
     gather(members)
     want(members)
-    a.reduce(2.0, 5)  # b is slow, and meanwhile c joins
+    a.reduce(2.0, 5)  # b is slow, and c joins in the meantime
     c = join("c")
     members = a, b, c
     gather(members)
@@ -123,10 +123,10 @@ def test_a_step_may_be_completed_by_a_change_of_the_members_while_the_program_co
     a.reduce(2.0)
     b.accumulator.skip_gradients()
     c.accumulator.skip_gradients()
-    want(members)  # for the second count
+    want(members)  # for the second round
     b.reduce(4.0)
     assert a.accumulator.wants_gradients()  # a computes from here on
-    c.close()  # in the new epoch the contributions of a and b stand, and are enough
+    c.close()  # in the new epoch the contributions of a and b are carried over, and suffice
     run([b], b.accumulator.has_gradients)
     assert b.parameters[0].grad.tolist() == [3, 3, 3]
     a.reduce(8.0)  # too late for that step
@@ -148,7 +148,7 @@ def test_a_step_may_be_completed_by_a_change_of_the_members_while_the_program_co
         }
 
 
-def test_a_member_that_does_not_answer_is_taken_as_skipping(join):
+def test_a_member_that_does_not_answer_counts_as_skipping(join):
     a, b = members = join("a", timeout=0.3), join("b", timeout=0.3)
     gather(members)
     want(members)
@@ -168,7 +168,7 @@ def test_a_member_that_does_not_answer_is_taken_as_skipping(join):
     assert b.parameters[0].grad.tolist() == [1.5, 1.5, 1.5]
 
 
-def test_a_replica_that_differs_takes_the_model_of_the_leader(join, monkeypatch):
+def test_a_replica_that_differs_adopts_the_leaders_model(join, monkeypatch):
     monkeypatch.setattr("moolib.accumulator.rounds.CHECK_INTERVAL", 3)
     monkeypatch.setattr("moolib.accumulator.accumulator.CHECK_INTERVAL", 3)
     members = join("a"), join("b")
@@ -192,7 +192,7 @@ def test_a_replica_that_differs_takes_the_model_of_the_leader(join, monkeypatch)
 
     def replaced():
         if b.accumulator.has_gradients():
-            b.step()  # the count that shows the difference may complete the leader's step
+            b.step()  # the round that shows the difference may complete the leader's step
         return len(a.states) == 2
 
     run(members, replaced)
@@ -200,7 +200,7 @@ def test_a_replica_that_differs_takes_the_model_of_the_leader(join, monkeypatch)
     assert len(a.states) == 2 and b.states == []
 
 
-def test_the_leader_sends_its_buffers_now_and_then(join, monkeypatch):
+def test_the_leader_sends_its_buffers_from_time_to_time(join, monkeypatch):
     monkeypatch.setattr("moolib.accumulator.accumulator.SHARE_INTERVAL", 0.0)
     members = join("a", buffers=[torch.zeros(2)]), join("b", buffers=[torch.zeros(2)])
     gather(members)

@@ -1,4 +1,4 @@
-"""Models on their way: packed, broadcast within a process group, unpacked."""
+"""State that is packed, broadcast within a process group, and unpacked."""
 
 import pytest
 import torch
@@ -47,6 +47,6 @@ def test_a_value_without_tensors_has_no_payload():
     assert unpack(received) == {"step": 3}
 
 
-def test_what_cannot_travel_is_named():
+def test_an_object_that_cannot_travel_is_named():
     with pytest.raises(TypeError, match=r"builtins\.object"):
         pack([object()])

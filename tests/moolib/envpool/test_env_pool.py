@@ -1,4 +1,4 @@
-"""Environment pools: what they return, what they refuse, and what becomes of their processes."""
+"""Environment pools: their results, errors and processes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from tests.moolib.peers import eventually
 
 @pytest.fixture
 def pool():
-    """Makes pools that are closed at the end."""
+    """Make pools that are closed at the end."""
     made = []
 
     def make(create_env, num_processes=2, batch_size=4, num_batches=1, **kwargs):
@@ -33,7 +33,7 @@ def pool():
 
 
 def children(of: int | str = "self") -> set[int]:
-    """Processes, also zombies, that a process has started."""
+    """Return the children of a process, including zombies."""
     pids: set[int] = set()
     for task in os.listdir(f"/proc/{of}/task"):
         with open(f"/proc/{of}/task/{task}/children") as file:
@@ -83,7 +83,7 @@ def test_nested_observations_and_continuous_actions(pool):
     assert got["pair/0"].dtype == torch.float64 and got["pair/0"].tolist() == action.sum((1, 2)).tolist()
     assert got["pair/1"].all() and got["pair/1"].dtype == torch.bool
     got = p.step(0, torch.full((4, 2, 3), 100.0)).result(20)
-    assert torch.equal(got["sum"], 2 * action.float())  # an action that an environment keeps is its own
+    assert torch.equal(got["sum"], 2 * action.float())  # an environment may keep its action
 
 
 def test_tuples_without_an_action_space(pool):

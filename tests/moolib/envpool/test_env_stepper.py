@@ -1,4 +1,4 @@
-"""The parent's side of the worker processes: what they tell, and how their failures are noticed."""
+"""The parent's side of the worker processes: shared memory and failures."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ from tests.moolib import example_envs as envs
 
 @pytest.fixture
 def stepper():
-    """Makes steppers of four environments in two processes that have made their first step."""
+    """Make steppers of four environments in two processes that have made their first step."""
     made = []
 
     def make(create_env):
@@ -29,7 +29,7 @@ def stepper():
         each.close()
 
 
-def test_the_processes_tell_the_form_of_observations_and_actions():
+def test_the_processes_report_the_form_of_observations_and_actions():
     stepper = EnvStepper(envs.Counter, 2, 4, 1, timeout=20)
     observation, action = stepper.spec()
     assert observation == {"state": Field("<i4", (2,))} and action == Field("<i8", ())

@@ -20,7 +20,7 @@ def test_sums_of_nested_tensors(peers):
     assert data[1]["x"].tolist() == [[1, 1, 1], [1, 1, 1]], "the caller's tensors are never changed"
 
 
-def test_an_operation_is_folded_in_the_order_of_the_members(peers):
+def test_an_operation_is_applied_in_the_order_of_the_members(peers):
     groups = [peers(name) for name in "abcd"]
     gather(groups)
     for _ in range(5):

@@ -1,4 +1,4 @@
-"""A peer's side of the membership: what it believes, and what it tells the broker."""
+"""A peer's side of the membership: the messages it accepts, and those it sends."""
 
 import time
 

@@ -9,7 +9,7 @@ from moolib.group.membership import MAX_BACKOFF, MAX_SYNC_ID, RETURN_TIME, Membe
 
 
 class World:
-    """A membership, its clock, and what it told the members."""
+    """A membership, its clock, and the epochs that it pushed."""
 
     def __init__(self) -> None:
         self.time, self.told, self._timers, self._count = 0.0, [], [], itertools.count()
@@ -23,7 +23,7 @@ class World:
         heapq.heappush(self._timers, (self.time + seconds, next(self._count), function))
 
     def run(self, seconds):
-        """Let time pass; the epochs told meanwhile."""
+        """Let time pass; return the epochs pushed in that time."""
         self.told = []
         end = self.time + seconds
         while self._timers and self._timers[0][0] <= end:
@@ -70,7 +70,7 @@ def test_missing_pings(world):
     world.join("b", timeout=3.0)
     ((epoch, _),) = world.run(0.9)
     assert world.group.ping("a", epoch, {})
-    assert not world.group.ping("a", epoch - 1, {})  # it must be told the epoch again
+    assert not world.group.ping("a", epoch - 1, {})  # it needs the epoch again
     world.run(0.9)
     world.group.expire()
     assert world.run(0.2) == []
@@ -94,7 +94,7 @@ def test_a_broker_that_was_cut_off_drops_nobody(world):
     for _ in range(99):
         assert world.run(0.1) == []
         world.group.expire()
-    assert world.group.ping("a", epoch, {})  # the first one that gets through again
+    assert world.group.ping("a", epoch, {})  # the first to get through again
     for turn in range(61):  # of 0.2 s: as long as it was cut off, and the time-out
         assert world.run(0.2) == []
         assert world.group.ping("a", epoch, {})
@@ -111,7 +111,7 @@ def test_a_member_that_announces_itself_again_and_again_makes_one_epoch(world):
     for name in "abb":
         world.join(name)  # sent before the epoch came
     assert world.run(1) == []
-    assert not world.group.ping("a", 0, {})  # so that one that has missed it is told
+    assert not world.group.ping("a", 0, {})  # a member that missed the epoch gets it again
 
 
 def test_a_newcomer_does_not_wait_for_members_that_were_silent_before_it_came(world):
@@ -131,7 +131,7 @@ def test_failed_reductions_back_off_while_the_roster_stays(world):
     for _ in range(30):
         world.group.report("a", world.group.sync_id)
         world.group.report("b", world.group.sync_id)
-        world.group.report("b", world.group.sync_id - 1)  # of the past
+        world.group.report("b", world.group.sync_id - 1)  # of a past epoch
         assert len(world.run(MAX_BACKOFF)) == 1
     world.group.report("a", world.group.sync_id)
     assert world.run(MAX_BACKOFF * 0.9) == []
@@ -156,7 +156,7 @@ def test_a_restarted_broker_takes_over_the_epoch(world):
     assert world.run(1) == [(epoch[0] + 1, ["a", "b", "c", "d"])]
 
 
-def test_who_does_not_come_back_to_a_restarted_broker_is_dropped(world):
+def test_a_member_that_does_not_come_back_to_a_restarted_broker_is_dropped(world):
     world.join("b", 7, ["a", "b", "c"])
     world.join("c", 7, ["a", "b", "c"])
     world.join("d")
@@ -164,7 +164,7 @@ def test_who_does_not_come_back_to_a_restarted_broker_is_dropped(world):
     assert world.run(RETURN_TIME) == [(8, ["b", "c", "d"])]
 
 
-def test_a_failed_reduction_shortens_the_wait_for_who_does_not_come_back(world):
+def test_a_failed_reduction_shortens_the_wait_for_missing_members(world):
     world.join("b", 7, ["a", "b"])
     world.group.report("b", 7)
     assert world.run(RETURN_TIME / 2) == [(8, ["b"])]
@@ -177,7 +177,7 @@ def test_peers_of_different_epochs_meet_in_a_new_one(world):
     assert world.group.sync_id > 7
 
 
-def test_another_model_is_refused(world):
+def test_a_different_model_is_refused(world):
     world.join("a", identity={"model": "3 weights"})
     world.run(1)
     conflict = world.join("b", identity={"model": "4 weights"})

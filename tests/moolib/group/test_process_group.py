@@ -1,4 +1,4 @@
-"""Epoch groups of several members in one process, with a rendezvous from one to the other."""
+"""Epoch groups of several members in one process, connected through an in-process rendezvous."""
 
 import subprocess
 import sys
@@ -36,7 +36,7 @@ class Members:
         return group
 
     def run(self, member, ranks=None):
-        """The results of `member(rank)`, all ranks at the same time."""
+        """Run `member(rank)` for all ranks at the same time; return the results."""
         ranks = range(self.size) if ranks is None else ranks
         with ThreadPoolExecutor(self.size) as pool:
             return [f.result(20) for f in [pool.submit(member, rank) for rank in ranks]]
@@ -131,7 +131,7 @@ def test_a_lost_connection_is_an_error():
         group = members.form(rank)
         group.all_reduce([torch.ones(1)])
         if rank == 1:
-            group.abandon()  # nothing is pending: the group is destroyed at once
+            group.abandon()  # nothing is pending: the group is destroyed immediately
             return
         with pytest.raises(PeerLost):
             group.all_reduce([torch.ones(1)])
@@ -163,7 +163,7 @@ def test_abandoned_groups_give_back_their_threads():
 
 
 def test_a_program_that_ends_while_groups_form_ends_in_order():
-    """A thread that came back from gloo to a finished interpreter would abort the process."""
+    """A thread that returned from gloo to a finished interpreter would abort the process."""
     code = """
 import contextlib, threading, time
 from moolib.group.process_group import EpochGroup, EpochOver, Rendezvous

@@ -1,4 +1,4 @@
-"""Calls: values, errors, time-outs, futures, callbacks, notifications."""
+"""Calls between peers: values, callbacks, pickle."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ def test_the_number_of_handlers_that_run_at_a_time():
         with lock:
             running[0] += 1
             most[0] = max(most[0], running[0])
-        together.wait(10)  # so many must run at a time
+        together.wait(10)  # this many must run at a time
         with lock:
             running[0] -= 1
 

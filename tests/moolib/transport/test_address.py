@@ -1,4 +1,4 @@
-"""Addresses as users write them, and what is bound."""
+"""Addresses as users write them, and the addresses that are bound."""
 
 from __future__ import annotations
 

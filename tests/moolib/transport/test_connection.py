@@ -1,4 +1,4 @@
-"""Frames of a peer that is up, and is up to no good."""
+"""Connections to peers that misbehave after the handshake."""
 
 from __future__ import annotations
 

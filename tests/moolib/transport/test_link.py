@@ -52,7 +52,7 @@ def test_a_listener_without_the_key_learns_no_name(keys):
         client.close()
 
 
-def test_another_version_is_told_so():
+def test_a_different_version_is_refused_with_the_reason():
     _server, address = serving()
     sock = attach(address)
     sock.sendall(frame(wire.GREET, [MAGIC, VERSION + 1, os.urandom(32)]))
@@ -74,7 +74,7 @@ def test_strangers_may_only_send_small_frames(caplog):
         moolib.set_log_level("error")
 
 
-def test_who_says_no_hello_is_dropped_after_two_seconds():
+def test_connections_without_a_hello_are_dropped_after_two_seconds():
     _server, address = serving()
     silent, slow = attach(address), attach(address)
     for byte in frame(wire.GREET, [MAGIC, VERSION, os.urandom(32)])[:8]:
@@ -96,7 +96,7 @@ def test_garbage_before_the_handshake_is_harmless(seed):
             if rng.random() < 0.5:  # end with a reset
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
-    # None of the 60 stays open; a few others may come and go with what earlier tests left to the collector.
+    # None of the 60 stays open; objects of earlier tests may be collected now, and close a few others.
     assert eventually(lambda: len(os.listdir("/proc/self/fd")) < descriptors + 10)
     assert named("client", address).sync("server", "double", 3) == 6
     assert list(server.debug_info()["peers"]) in ([], ["client"])

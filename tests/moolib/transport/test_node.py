@@ -1,4 +1,4 @@
-"""Peers: addresses, names, how they find each other, come, go, freeze and are collected."""
+"""Named peers: renaming, duplicates, and peers that come, go, freeze or are collected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a shared key seals can neither be read nor changed, left out, repeated or moved."""
+"""Sealed records can neither be read nor changed, left out, repeated or moved."""
 
 import contextlib
 import socket
@@ -24,7 +24,7 @@ def pair() -> tuple[socket.socket, socket.socket]:
 
 
 def records(*messages: bytes) -> list[bytes]:
-    """What travels when these are sent."""
+    """Return the bytes that travel when these messages are sent."""
     ours, theirs = pair()
     with ours, theirs:
         sealed = SealedSocket(ours, Cipher(KEY), Cipher(KEY))
@@ -36,7 +36,7 @@ def records(*messages: bytes) -> list[bytes]:
 
 
 def opened(travelled: bytes) -> bytes:
-    """What arrives."""
+    """Return the messages that arrive."""
     ours, theirs = pair()
     with ours, theirs:
         theirs.sendall(travelled)
@@ -54,14 +54,14 @@ def test_records_arrive_in_order_and_hide_what_they_hold():
     assert sent[0] != records(b"first secret", b"first secret")[1]
 
 
-def test_whatever_is_changed_left_out_repeated_or_moved_is_noticed():
+def test_changed_missing_repeated_or_moved_records_are_noticed():
     one, two, three = records(b"one", b"two", b"three")
     for travelled in (two, one + three, one + one, two + one, one[:4] + two[4:]):
         with pytest.raises(WireError):
             opened(travelled)
     for i in range(len(one)):
         changed = one[:i] + bytes([one[i] ^ 1]) + one[i + 1 :] + two + three
-        if i in (1, 2):  # the length: the record seems to go on beyond what came
+        if i in (1, 2):  # the length: the record seems to be longer than the data
             assert opened(changed) == b""
         else:
             with pytest.raises(WireError):
@@ -91,7 +91,7 @@ def test_a_slow_receiver_gets_every_byte(sizes, read):
 
 
 class Wire:
-    """A relay between client and server that keeps what it hears, and may change it."""
+    """A relay between client and server that records the traffic, and can change it."""
 
     def __init__(self, address: str) -> None:
         self.heard, self.change = b"", False
@@ -123,7 +123,7 @@ class Wire:
         self._listener.close()
 
 
-def test_a_tampered_connection_is_closed_and_said_so(tmp_path, monkeypatch):
+def test_a_tampered_connection_is_closed_and_logged(tmp_path, monkeypatch):
     (tmp_path / "key").write_text("correct horse battery staple")
     (tmp_path / "key").chmod(0o600)
     said = []
@@ -147,7 +147,7 @@ def test_a_tampered_connection_is_closed_and_said_so(tmp_path, monkeypatch):
     wire.close()
 
 
-def test_who_relays_the_proofs_and_then_speaks_for_itself_is_not_understood(tmp_path):
+def test_a_relay_of_the_proofs_cannot_send_frames_of_its_own(tmp_path):
     (tmp_path / "key").write_text("correct horse battery staple")
     (tmp_path / "key").chmod(0o600)
     server, address = serving("server", key_file=str(tmp_path / "key"))

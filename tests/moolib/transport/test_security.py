@@ -1,4 +1,4 @@
-"""Strangers learn nothing and harm nothing: keys, TLS, garbage, half-open connections, floods."""
+"""Shared keys and TLS: who is let in, and the keys that both ends derive."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_files_that_cannot_be_used(tmp_path, certificates):
         assert message in str(error.value) and "\n" not in str(error.value)
 
 
-def test_a_key_that_others_can_read_is_told(keys, caplog):
+def test_a_key_file_that_others_can_read_is_logged(keys, caplog):
     os.chmod(keys[0], 0o644)
     moolib.set_logging(logging.getLogger("keys"))
     try:
@@ -83,7 +83,7 @@ def test_tls(certificates, keys):
             stranger.sync("server", "double", 3)
 
 
-def test_tls_hides_what_is_said(certificates):
+def test_tls_encrypts(certificates):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         client = named("secret-client", f"127.0.0.1:{listener.getsockname()[1]}", **certificates[0])
         sock, _ = listener.accept()

@@ -1,4 +1,4 @@
-"""Values survive the wire bit for bit; what is malformed is refused without harm."""
+"""Values survive the wire bit for bit; malformed data is refused without harm."""
 
 from __future__ import annotations
 
