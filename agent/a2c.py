@@ -27,9 +27,9 @@ from torch import Tensor, nn
 from torch.distributions import Categorical
 
 import moolib
-from agent import interrupt
-from agent.metadata import symlink
-from agent.record import Column, LogError, TsvLog
+from agent.cli import interrupt
+from agent.logs.metadata import symlink
+from agent.logs.record import Column, LogError, TsvLog
 
 
 @dataclass

@@ -23,14 +23,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from agent import checks, interrupt
-from agent.checks import Finding
+from agent.cli import doctor_checks, interrupt
+from agent.cli.doctor_checks import Finding
 
 COLORS = {"good": "\033[32m", "note": "\033[33m", "bad": "\033[31m"}
 
 
 def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
-    """The options, as `key=value` or `--key value`; not by `agent.arguments`, which needs what is checked.
+    """The options, as `key=value` or `--key value`; not by `agent.cli`, which needs what is checked.
 
     Raises:
         ValueError: an unknown key, or a value that is not allowed; one line.
@@ -39,7 +39,7 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--connect")
     parser.add_argument("--key_file")
     parser.add_argument("--savedir", type=Path, default=Path())
-    parser.add_argument("--port", type=int, default=checks.BROKER_PORT)
+    parser.add_argument("--port", type=int, default=doctor_checks.BROKER_PORT)
     parser.add_argument("--json", action="store_true")
     try:
         options, unknown = parser.parse_known_args(
@@ -54,20 +54,20 @@ def parse_arguments(arguments: Sequence[str]) -> argparse.Namespace:
 
 def examine(options: argparse.Namespace) -> Iterator[Finding]:
     """Every finding, as soon as it is there."""
-    yield from checks.check_python()
-    yield from checks.check_packages()
-    yield from checks.check_extras()
-    yield from checks.check_physics()
-    yield from checks.check_cores()
-    yield from checks.check_threads()
-    yield from checks.check_bf16()
-    yield from checks.check_compiler()
-    yield from checks.check_rendering()
-    yield from checks.check_directory(options.savedir.absolute())
-    yield from checks.check_memory()
-    yield from checks.check_port(options.port)
+    yield from doctor_checks.check_python()
+    yield from doctor_checks.check_packages()
+    yield from doctor_checks.check_extras()
+    yield from doctor_checks.check_physics()
+    yield from doctor_checks.check_cores()
+    yield from doctor_checks.check_threads()
+    yield from doctor_checks.check_bf16()
+    yield from doctor_checks.check_compiler()
+    yield from doctor_checks.check_rendering()
+    yield from doctor_checks.check_directory(options.savedir.absolute())
+    yield from doctor_checks.check_memory()
+    yield from doctor_checks.check_port(options.port)
     if options.connect:
-        yield from checks.check_broker(options.connect, options.key_file)
+        yield from doctor_checks.check_broker(options.connect, options.key_file)
 
 
 def describe(finding: Finding, color: bool) -> str:

@@ -15,7 +15,7 @@ json        print JSON instead of a table
 
 The policy acts without noise, and sees none. Every robot follows one of nine commands for 10 s, of which the
 first 2 s are not counted. It falls when its base tips by more than 72 degrees, touches the floor or is as low
-as if it did, or by the terms of its own task. The columns are defined in agent/metrics.py.
+as if it did, or by the terms of its own task. The columns are defined in agent/policies/gait_metrics.py.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from agent import arguments, trained
+from agent.cli import arguments
 from agent.config import ConfigError
-from agent.metrics import Summary, Tally
-from agent.model import Policy
+from agent.models.policy import Policy
+from agent.policies import loading
+from agent.policies.gait_metrics import Summary, Tally
 from envs import EnvConfig, make_pool
 from envs.config import PhysicsConfig
 from envs.go2 import model
@@ -60,7 +61,7 @@ BASE_CONTACT = 1.0  # N on the base from which it has fallen
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = trained.LATEST
+    checkpoint: str = loading.LATEST
     physics: Literal["train", "menagerie"] = "train"
     robots: Annotated[int, Bounds(low=1, high=10_000)] = 64
     push: NonNegative = 0.0
@@ -151,7 +152,7 @@ def evaluate(
     pool = make_pool(env, n, 1, seed)
     links_touch = not PHYSICS[env.physics.variant].feet_only
     tally = Tally(n, env.control_dt, env.control.action_scale, links_touch)
-    controller, settle = trained.Controller(policy, n), round(SETTLE / env.control_dt)
+    controller, settle = loading.Controller(policy, n), round(SETTLE / env.control_dt)
     age, start = np.zeros(n, int), np.ones(n, bool)
     pool.reset(0)
     obs = pool.set_commands(0, commands)
@@ -214,7 +215,7 @@ def _text(value: float | None, form: str, factor: float = 1.0) -> str:
 
 def run(options: Options) -> None:
     """Evaluates and prints."""
-    policy = trained.load(options.checkpoint)
+    policy = loading.load(options.checkpoint)
     report = evaluate(policy.policy, policy.env, options.physics, options.robots, options.push, options.seed)
     if options.json:
         about = {

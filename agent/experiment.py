@@ -8,7 +8,7 @@
     python -m agent.experiment --cfg job                        # prints every setting, trains nothing
 
 Without `connect=IP:PORT` a broker is embedded and the peer trains alone, though others may join it. Ctrl-C
-or SIGTERM saves a last checkpoint. The loop is in `agent.peer`.
+or SIGTERM saves a last checkpoint. The loop is in `agent.training.peer`.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from omegaconf.errors import OmegaConfBaseException
 from rich.console import Console
 
 import moolib
-from agent import interrupt, sweep
-from agent.checkpoint import CheckpointError
+from agent.cli import interrupt, sweep
 from agent.config import Config, ConfigError, from_omegaconf
-from agent.journal import published_run_here
-from agent.learner import TrainingError
-from agent.peer import Peer, check_device
-from agent.record import LogError
-from agent.status import Status
+from agent.logs.console import Status
+from agent.logs.record import LogError
+from agent.storage.checkpoint import CheckpointError
+from agent.training.learner import TrainingError
+from agent.training.metrics_row import published_run_here
+from agent.training.peer import Peer, check_device
 
 CONF = Path(__file__).resolve().parent.parent / "conf"
 EXPECTED_ERRORS = (ConfigError, CheckpointError, LogError, TrainingError, moolib.RpcError, OSError)
@@ -152,12 +152,12 @@ def say_goodbye(config: Config, peer: Peer, status: Status) -> None:
         )
     if progress.updates == 0:
         return
-    status.say(f"checkpoint: {peer.checkpoint_path}")
+    status.say(f"checkpoint: {peer.checkpoints.path}")
     status.say("next:")
     status.say(f"  python plot.py {config.localdir}/logs.tsv")
-    status.say(f"  python -m agent.evaluate checkpoint={peer.checkpoint_path}")
-    status.say(f"  python -m agent.play checkpoint={peer.checkpoint_path}")
-    status.say(f"  python -m agent.export checkpoint={peer.checkpoint_path} out=policy.onnx")
+    status.say(f"  python -m agent.evaluate checkpoint={peer.checkpoints.path}")
+    status.say(f"  python -m agent.play checkpoint={peer.checkpoints.path}")
+    status.say(f"  python -m agent.export checkpoint={peer.checkpoints.path} out=policy.onnx")
     if not peer.learner.finished:
         status.say(f"to go on: the same command with savedir={config.savedir} local_name={config.local_name}")
 

@@ -30,11 +30,12 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from agent import arguments, trained
+from agent.cli import arguments
 from agent.config import ConfigError
-from agent.files import write_atomic
-from agent.model import Policy
-from agent.trained import Trained
+from agent.models.policy import Policy
+from agent.policies import loading
+from agent.policies.loading import Trained
+from agent.storage.files import write_atomic
 from envs import EnvConfig
 from envs.go2.model import DEFAULT_JOINT_POS, JOINT_NAMES
 from envs.go2.observations import Observer
@@ -47,7 +48,7 @@ TOLERANCE = 1e-5  # greatest difference between the actions of torch and of onnx
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = trained.LATEST
+    checkpoint: str = loading.LATEST
     out: str = "policy.onnx"
 
 
@@ -131,7 +132,7 @@ def to_torch_export(policy: Policy, env: EnvConfig) -> bytes:
 
 def _example(policy: Policy) -> tuple[Tensor, ...]:
     """Inputs of the network for two robots."""
-    return (torch.zeros(2, obs_dim(policy)), *policy.initial_memory(2))
+    return (torch.zeros(2, obs_dim(policy)), *policy.initial_hidden(2))
 
 
 def obs_dim(policy: Policy) -> int:
@@ -147,7 +148,7 @@ def greatest_difference(policy: Policy, onnx_file: bytes, rows: int = 256) -> fl
 
     mean, inverse_std = (policy.normalizer.get_buffer(name) for name in ("mean", "inverse_std"))
     obs = mean + 3 * torch.randn(rows, obs_dim(policy)) / inverse_std
-    inputs = (obs, *(torch.randn_like(part) for part in policy.initial_memory(rows)))
+    inputs = (obs, *(torch.randn_like(part) for part in policy.initial_hidden(rows)))
     session = onnxruntime.InferenceSession(onnx_file, providers=["CPUExecutionProvider"])
     feed = {node.name: x.numpy() for node, x in zip(session.get_inputs(), inputs, strict=True)}
     outputs = session.run(None, feed)
@@ -183,7 +184,7 @@ def export(policy: Trained, out: Path) -> str:
 
 def run(options: Options) -> None:
     """Exports and says so."""
-    policy = trained.load(options.checkpoint)
+    policy = loading.load(options.checkpoint)
     out = Path(options.out)
     checked = export(policy, out)
     dim = obs_dim(policy.policy)

@@ -29,10 +29,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import moolib
-from agent.arguments import command
+from agent.cli.arguments import command
 from agent.config import KEY_FILE_VARIABLE, ConfigError, Count
 from agent.experiment import check_overrides
-from agent.files import write_atomic
+from agent.storage.files import write_atomic
 from moolib.broker import ask_status
 
 LEAVE_TIME = 60  # s before the time limit at which a peer is told to leave: for a rollout and a checkpoint

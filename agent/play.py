@@ -34,10 +34,11 @@ import numpy as np
 from rich.console import Console
 from rich.progress import track
 
-from agent import arguments, trained
+from agent.cli import arguments
 from agent.config import ConfigError
-from agent.rendering import Camera, Film
-from agent.troop import Troop
+from agent.policies import loading
+from agent.policies.rendering import Camera, Film
+from agent.policies.scene import Troop
 from envs.go2 import visual
 from envs.schema import Bounds, Positive
 
@@ -57,7 +58,7 @@ Pixels = Annotated[int, Bounds(low=64, high=1920)]
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = trained.LATEST
+    checkpoint: str = loading.LATEST
     physics: Literal["train", "menagerie"] = "train"
     robots: Annotated[int, Bounds(low=1, high=100)] = 5
     seed: Annotated[int, Bounds(low=0)] = 0
@@ -108,7 +109,7 @@ def film(troop: Troop, path: Path, options: Options) -> None:
 
 def run(options: Options) -> None:
     """Opens the page, or writes the films."""
-    policy = trained.load(options.checkpoint)
+    policy = loading.load(options.checkpoint)
     paths = [Path(path) for path in (options.video, options.gif) if path is not None]
     for path in paths:
         troop = Troop(policy, options.robots, options.physics, options.seed, SPACING, options.meshes)
@@ -119,9 +120,9 @@ def run(options: Options) -> None:
         missing = [name for name in ("viser", "mjviser") if find_spec(name) is None]
         if missing:
             raise ConfigError(f"the page needs the packages {', '.join(missing)}: pip install 'herd[play]'")
-        from agent import page
+        from agent.policies import viewer
 
-        page.serve(
+        viewer.serve(
             policy,
             options.robots,
             options.physics,

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent import arguments
+from agent.cli import arguments
 from agent.config import ConfigError
-from agent.files import write_atomic
+from agent.storage.files import write_atomic
 from envs import EnvConfig
 from envs.go2.playground import mjcf
 

@@ -27,9 +27,10 @@ from typing import Any
 import pint
 import yaml
 
-from agent import interrupt, measured
-from agent.measured import significant
-from agent.record import LogError
+from agent.cli import interrupt
+from agent.logs import run_summary
+from agent.logs.record import LogError
+from agent.logs.run_summary import significant
 
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "scenario"
 EXAMPLES = {"training_time": "20 min", "policy_rate": "50 Hz"}
@@ -211,9 +212,9 @@ def _calculate(arguments: Sequence[str]) -> str:
     steps, log = _steps(given.pop("steps", None)), given.pop("from", None)
     if log is None:
         return describe(from_settings(published | given), steps)
-    run = measured.read(Path(log))
+    run = run_summary.read(Path(log))
     model = from_settings((published or run.as_asked_for()) | given)
-    return measured.describe(measured.compare(model, run, steps))
+    return run_summary.describe(run_summary.compare(model, run, steps))
 
 
 def _steps(text: str | None) -> float | None:

@@ -37,13 +37,13 @@ import hydra
 import torch
 from rich.console import Console
 
-from agent import arguments
+from agent.cli import arguments
 from agent.config import Count, from_omegaconf
 from agent.evaluate import evaluate
 from agent.experiment import CONF, start_rpc
-from agent.files import write_atomic
-from agent.peer import Peer, check_device
-from agent.status import Status
+from agent.logs.console import Status
+from agent.storage.files import write_atomic
+from agent.training.peer import Peer, check_device
 from envs import EnvConfig
 from envs.schema import Bounds, Positive
 
@@ -146,15 +146,15 @@ def train(robots: int, device: torch.device, seconds: float) -> Row:
     """Rate of training, and the shares of the main thread's time."""
     with training(robots, device) as peer:
         for _ in range(3):
-            peer.round()
+            peer.train_on_one_rollout()
         synchronize(device)
-        peer.clock.shares()
+        peer.timer.shares()
         began, rounds = time.perf_counter(), 0
         while time.perf_counter() - began < seconds or not rounds:
-            peer.round()
+            peer.train_on_one_rollout()
             rounds += 1
         synchronize(device)
-        elapsed, shares = time.perf_counter() - began, peer.clock.shares()
+        elapsed, shares = time.perf_counter() - began, peer.timer.shares()
         steps = rounds * robots * peer.config.unroll_length
         used = memory(device)
     return {"training": steps / elapsed, "shares": shares, "memory_training_GB": used}
@@ -167,7 +167,7 @@ def walk(robots: int, device: torch.device, amount: Amount, until: float) -> Ite
         progress, due = peer.learner.progress, KEPT_EVERY
         host = replace(peer.config.env, backend="mjbatch", device=None)
         while progress.seconds < amount.walk and time.monotonic() < until and len(reached) < len(GOALS):
-            peer.round()
+            peer.train_on_one_rollout()
             if progress.seconds < min(due, amount.walk):
                 continue
             due += KEPT_EVERY

@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from agent import trained
 from agent.evaluate import evaluate
+from agent.policies import loading
 
 KEPT_EVERY = 10.0  # s of training between two checkpoints
 ROBOTS = 8  # for each command
@@ -59,7 +59,7 @@ def train(
 
 
 def measure(path: Path) -> dict[str, float]:
-    policy = trained.load(path)
+    policy = loading.load(path)
     report = evaluate(policy.policy, policy.env, robots=ROBOTS)
     whole = report.overall
     standing = report.per_command[-1]

@@ -141,7 +141,7 @@ def _title(keys: Sequence[str], options: argparse.Namespace) -> str:
 
 def list_columns(table: Table) -> str:
     """A log's columns: name, newest value, unit and meaning, one per line."""
-    from agent.columns import describe
+    from agent.logs.columns import describe
 
     newest = table.rows[-1] if table.rows else [""] * len(table.names)
     lines = [(name, cell, *describe(name)) for name, cell in zip(table.names, newest, strict=True)]

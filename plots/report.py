@@ -10,10 +10,10 @@ from typing import Any
 import jinja2
 import numpy as np
 
-from agent import measured
-from agent.files import write_atomic
-from agent.record import LogError
+from agent.logs import run_summary
+from agent.logs.record import LogError
 from agent.scenario import ScenarioError, from_settings
+from agent.storage.files import write_atomic
 from plots.charts import Chart, Line, number
 from plots.run import Run, compare_checksums, last, load_run, mean
 from plots.table import PlotError
@@ -205,8 +205,8 @@ def charts(run: Run) -> list[Chart]:
 def accounting(run: Run) -> tuple[list[list[str]], str]:
     """Quantity, modeled, measured, their ratio and what lies between; or why there is no such table."""
     try:
-        found = measured.read(run.log.path)
-        lines = measured.compare(from_settings(found.as_asked_for()), found)
+        found = run_summary.read(run.log.path)
+        lines = run_summary.compare(from_settings(found.as_asked_for()), found)
     except (LogError, ScenarioError, ValueError) as error:  # of a log with gaps
         return [], str(error)
     rows = []

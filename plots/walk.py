@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from agent import evaluate, play, trained
-from agent.checkpoint import CheckpointError
+from agent import evaluate, play
 from agent.config import ConfigError
-from agent.rendering import Camera, RenderError
-from agent.troop import Troop
+from agent.policies import loading
+from agent.policies.rendering import Camera, RenderError
+from agent.policies.scene import Troop
+from agent.storage.checkpoint import CheckpointError
 from envs.go2 import visual
 from plots.table import PlotError
 
@@ -27,19 +28,19 @@ SETTLE = 1.5  # s of walking before the first still
 SPEED = (0.8, 0.0, 0.0)  # m/s, m/s, rad/s
 
 
-def load(checkpoint: Path) -> trained.Trained:
+def load(checkpoint: Path) -> loading.Trained:
     """The policy.
 
     Raises:
         PlotError: it cannot be used; says why.
     """
     try:
-        return trained.load(checkpoint)
+        return loading.load(checkpoint)
     except (CheckpointError, ConfigError, OSError) as error:
         raise PlotError(str(error)) from None
 
 
-def measure(policy: trained.Trained) -> evaluate.Report:
+def measure(policy: loading.Trained) -> evaluate.Report:
     """The evaluation of `agent.evaluate`, with few robots."""
     return evaluate.evaluate(policy.policy, policy.env, robots=ROBOTS)
 
@@ -58,7 +59,7 @@ def table(report: evaluate.Report) -> tuple[list[str], list[list[str]]]:
     return [heads[i] for i in shown], [[row[i].replace("-", "−") for i in shown] for row in rows]
 
 
-def stills(policy: trained.Trained) -> list[str]:
+def stills(policy: loading.Trained) -> list[str]:
     """One gait cycle seen from the side, as data URLs of JPEGs.
 
     Raises:
@@ -85,7 +86,7 @@ def stills(policy: trained.Trained) -> list[str]:
     return pictures
 
 
-def animation(policy: trained.Trained) -> str:
+def animation(policy: loading.Trained) -> str:
     """The robot on its tour, as the data URL of a GIF.
 
     Raises:

@@ -6,18 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from agent import arguments, doctor, evaluate, export, launch, play
-from agent.columns import columns
+from agent import doctor, evaluate, export, launch, play
+from agent.cli import arguments
 from agent.config import from_omegaconf
+from agent.logs.columns import columns
 from plots import command as plot
-from tests.agent.test_config import compose
+from rigs.settings import compose
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def test_the_table_of_columns_is_the_declared_one():
-    """The one table is in docs/logs.md; the declaration in agent/columns.py."""
+    """The one table is in docs/logs.md; the declaration in agent/logs/columns.py."""
     page = (ROOT / "docs" / "logs.md").read_text()
     rows = re.findall(r"^\| `(\w+)` \| (.*?) \| (.*?) \|$", page.split("## Columns of logs.tsv")[1], re.M)
     declared = [(c.name, c.unit, c.description) for c in columns(())]

@@ -8,11 +8,11 @@ import pytest
 
 from agent import evaluate
 from agent.config import ConfigError
-from agent.metrics import Tally
+from agent.policies.gait_metrics import Tally
 from envs.go2.state import State
 from envs.results import StepResult
-from tests.agent import policies
-from tests.envs.helpers import task
+from rigs import untrained_policies as policies
+from rigs.go2_tasks import task
 
 
 def standing(n):

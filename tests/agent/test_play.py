@@ -9,11 +9,11 @@ import pytest
 
 from agent import play
 from agent.config import ConfigError
-from agent.rendering import Camera, Film, RenderError, backend
-from agent.troop import Troop
+from agent.policies.rendering import Camera, Film, RenderError, backend
+from agent.policies.scene import Troop
 from envs.go2 import model, visual
-from tests.agent import policies
-from tests.browser import opened
+from rigs import untrained_policies as policies
+from rigs.browser import opened
 
 
 @pytest.fixture(scope="module")
@@ -158,9 +158,9 @@ def test_a_troop_stands_in_its_places():
 
 def test_circles_are_small():
     pytest.importorskip("mjviser", reason="needs the packages viser and mjviser (extra: play)")
-    from agent import page
+    from agent.policies import viewer
 
-    commands = page.circles(50, seed=1)
+    commands = viewer.circles(50, seed=1)
     radii = commands[:, 0] / np.abs(commands[:, 2])
     assert radii.max() < 2.0 and (commands[:, 2] > 0).any() and (commands[:, 2] < 0).any()
 
@@ -169,9 +169,9 @@ def test_the_page_steers_the_first_robot(monkeypatch):
     pytest.importorskip("mjviser", reason="needs the packages viser and mjviser (extra: play)")
     import urllib.request
 
-    from agent import page
+    from agent.policies import viewer
 
-    served = page.Page(policies.trained(0.0), 3, "train", 0, "127.0.0.1", 0)
+    served = viewer.Page(policies.trained(0.0), 3, "train", 0, "127.0.0.1", 0)
     try:
         with urllib.request.urlopen(served.address, timeout=20) as answer:
             assert b"<html" in answer.read()
@@ -186,7 +186,7 @@ def test_the_page_steers_the_first_robot(monkeypatch):
         served.show()
         served.tell()
         np.testing.assert_array_equal(given[0][0], np.float32([0.25, -0.5, 0.75]))
-        np.testing.assert_array_equal(given[0][1:], page.circles(3, 0)[1:])
+        np.testing.assert_array_equal(given[0][1:], viewer.circles(3, 0)[1:])
         np.testing.assert_array_equal(given[1], np.tile(np.float32([0.25, -0.5, 0.75]), (3, 1)))
         assert "m/s" in served.measured.content
         before = served.troop
@@ -200,9 +200,9 @@ def test_the_page_steers_the_first_robot(monkeypatch):
 
 def test_keys_steer_in_a_browser():
     pytest.importorskip("mjviser", reason="needs the packages viser and mjviser (extra: play)")
-    from agent import page
+    from agent.policies import viewer
 
-    served = page.Page(policies.trained(0.0), 2, "train", 0, "127.0.0.1", 0)
+    served = viewer.Page(policies.trained(0.0), 2, "train", 0, "127.0.0.1", 0)
     try:
         with opened(served.address) as (browser, errors):
             browser.get_by_text("Steer the blue robot").wait_for()

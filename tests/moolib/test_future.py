@@ -9,7 +9,7 @@ import time
 import pytest
 
 from moolib import Future, RpcError
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 def test_futures_can_be_awaited():

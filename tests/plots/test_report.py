@@ -7,13 +7,13 @@ import re
 import numpy as np
 import pytest
 
-from agent.columns import columns
+from agent.logs.columns import columns
 from plots import command, report, walk
 from plots.charts import Chart, Line, number
 from plots.run import compare_checksums, load_run
 from plots.table import PlotError
-from tests.agent import policies
-from tests.browser import opened
+from rigs import untrained_policies as policies
+from rigs.browser import opened
 
 NAMES = [column.name for column in columns(("gait",))]
 CONFIG = {

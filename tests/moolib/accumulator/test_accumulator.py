@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import moolib
-from tests.moolib.members import gather, have, want
+from rigs.local_members import gather, have, want
 
 
 def test_one_peer_alone_that_owns_its_rpc(address):

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from moolib.accumulator.rounds import MIN_SPLIT
-from tests.moolib.members import gather, have, run, want
+from rigs.local_members import gather, have, run, want
 
 
 @pytest.mark.parametrize("size", [2, 3])

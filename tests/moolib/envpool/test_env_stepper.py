@@ -9,7 +9,7 @@ import pytest
 from moolib import RpcError
 from moolib.envpool.env_memory import ACTION, Field
 from moolib.envpool.env_stepper import EnvStepper
-from tests.moolib import example_envs as envs
+from rigs import example_envs as envs
 
 
 @pytest.fixture

@@ -4,8 +4,8 @@ import time
 
 import moolib
 from moolib.group.broker_client import BrokerClient
-from tests.moolib.members import Member, gather
-from tests.moolib.peers import eventually
+from rigs.local_members import Member, gather
+from rigs.processes import wait_until
 
 
 def test_a_stranger_cannot_speak_for_the_broker(address):
@@ -37,7 +37,7 @@ def test_a_refusal_says_where_two_models_differ(address):
         client.add_accumulator("model", model, dict)
         client.join()
         clients.append(client)
-        assert eventually(lambda: client.epoch or client.refusal)  # noqa: B023
+        wait_until(lambda: client.epoch or client.refusal)  # noqa: B023
     a, b = clients
     assert a.refusal == "" and a.epoch.members == ["a"] and b.epoch is None
     assert b.refusal == (
@@ -53,9 +53,9 @@ def test_a_failed_operation_begins_a_new_epoch_of_the_same_members(address):
     rpc.connect(address)
     client = BrokerClient(rpc, "group", epochs.append)
     client.join()
-    assert eventually(lambda: len(epochs) == 1)
+    wait_until(lambda: len(epochs) == 1)
     client.report_failure(epochs[0])
-    assert eventually(lambda: len(epochs) == 2)
+    wait_until(lambda: len(epochs) == 2)
     assert epochs[0].over and not epochs[1].over
     assert epochs[1].sync_id == epochs[0].sync_id + 1 and epochs[1].members == ["a"]
     client.leave()

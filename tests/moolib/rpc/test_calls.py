@@ -10,7 +10,7 @@ import torch
 
 from moolib import RpcError
 from moolib.transport import wire
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 from tests.moolib.strangers import frame, shaken
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 def test_notifications_keep_their_order_and_inline_functions_know_the_caller():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 def test_calls_keep_types_and_keywords():

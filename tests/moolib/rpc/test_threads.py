@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import moolib
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 def test_the_number_of_handlers_that_run_at_a_time():

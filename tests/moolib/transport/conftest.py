@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.moolib.certificates import self_signed
+from rigs.rpcs import self_signed
 
 
 @pytest.fixture

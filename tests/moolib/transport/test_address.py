@@ -7,7 +7,7 @@ import os
 import pytest
 
 from moolib import Rpc, RpcError
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,8 @@ import msgpack
 import pytest
 
 from moolib.transport import wire
-from tests.moolib.peers import eventually, named, serving
+from rigs.processes import wait_until
+from rigs.rpcs import named, serving
 from tests.moolib.strangers import frame, heard, shaken
 
 
@@ -28,7 +29,7 @@ def test_garbage_of_a_peer_is_harmless(seed):
             sock.sendall(head + name + body + rng.randbytes(rng.randrange(200)))
         sock.close()
     assert named("client", address).sync("server", "double", 3) == 6
-    assert eventually(lambda: list(server.debug_info()["peers"]) in ([], ["client"]))
+    wait_until(lambda: list(server.debug_info()["peers"]) in ([], ["client"]))
 
 
 def test_claims_of_huge_messages_cost_nothing():
@@ -37,7 +38,7 @@ def test_claims_of_huge_messages_cost_nothing():
         sock = shaken(address)
         sock.sendall(wire.PREFIX.pack(wire.CALL, 0, body, payload, 1))
         assert heard(sock) == b""
-        assert eventually(lambda: not server.debug_info()["peers"])
+        wait_until(lambda: not server.debug_info()["peers"])
     assert named("client", address).sync("server", "double", 3) == 6
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 def test_peers_find_each_other_through_a_common_one():

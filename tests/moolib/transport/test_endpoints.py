@@ -7,7 +7,7 @@ import os
 import pytest
 
 from moolib import RpcError
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 from tests.moolib.strangers import attach
 
 

@@ -15,7 +15,8 @@ import pytest
 import moolib
 from moolib.transport import wire
 from moolib.transport.link import MAGIC, VERSION
-from tests.moolib.peers import eventually, named, serving
+from rigs.processes import wait_until
+from rigs.rpcs import named, serving
 from tests.moolib.strangers import attach, frame, heard, receive
 
 
@@ -68,7 +69,7 @@ def test_strangers_may_only_send_small_frames(caplog):
             sock = attach(address)
             sock.sendall(wire.PREFIX.pack(wire.GREET, 0, 5000, 0, 0))
             heard(sock)
-            assert eventually(lambda: "frame out of bounds: kind 1, name 0, body 5000" in caplog.text)
+            wait_until(lambda: "frame out of bounds: kind 1, name 0, body 5000" in caplog.text)
     finally:
         moolib.set_logging(logging.getLogger("moolib"))
         moolib.set_log_level("error")
@@ -97,6 +98,6 @@ def test_garbage_before_the_handshake_is_harmless(seed):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
     # None of the 60 stays open; objects of earlier tests may be collected now, and close a few others.
-    assert eventually(lambda: len(os.listdir("/proc/self/fd")) < descriptors + 10)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) < descriptors + 10)
     assert named("client", address).sync("server", "double", 3) == 6
     assert list(server.debug_info()["peers"]) in ([], ["client"])

@@ -12,7 +12,7 @@ import pytest
 import moolib
 from moolib import Rpc, RpcError
 from moolib.transport.security import KEY_FILE_VARIABLE, Handshake
-from tests.moolib.peers import ANY, named, serving
+from rigs.rpcs import ANY, named, serving
 
 
 def test_a_shared_key(keys):

@@ -1,0 +1,1 @@
+"""The policies: networks, the normaliser of their observations, and their distribution over actions."""

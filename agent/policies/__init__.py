@@ -1,0 +1,1 @@
+"""Trained policies: load, evaluate, show."""

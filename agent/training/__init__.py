@@ -1,0 +1,1 @@
+"""The training loop of one peer, and the parts that it calls."""

@@ -1,0 +1,40 @@
+"""Files are written as a whole or not at all, and errors name the file that was asked for."""
+
+import errno
+import os
+
+import pytest
+
+from agent.storage.files import write_atomic
+
+
+def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
+    path = tmp_path / "out"
+    write_atomic(path, b"one")
+    write_atomic(path, b"two")
+    assert path.read_bytes() == b"two" and list(tmp_path.iterdir()) == [path]
+
+
+def test_what_is_no_file_is_left_alone(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(OSError, match=f"no regular file: '{path}'"):
+            write_atomic(path, b"content")
+    assert pipe.is_fifo() and list(tmp_path.iterdir()) == [pipe]
+
+
+def test_errors_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
+    missing = tmp_path / "missing" / "out"
+    with pytest.raises(OSError, match=f"No such file or directory: '{missing}'"):
+        write_atomic(missing, b"content")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    kept = tmp_path / "out"
+    write_atomic(kept, b"before")
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match=f"No space left on device: '{kept}'"):
+        write_atomic(kept, b"content")
+    assert kept.read_bytes() == b"before" and list(tmp_path.iterdir()) == [kept]
