@@ -99,10 +99,13 @@ class Model:
             Of each slot that took part, its contributions and the sum of their serials; and whether the body
             is just the sum of these.
         """
-        body, count, serial = ((p.grad * contributions).round() for p in self.parameters)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        body, count, serial = ((gradient * contributions).round() for gradient in gradients)
         slots = count.nonzero().flatten().tolist()
         parts = {slot: [int(count[slot]), int(serial[slot])] for slot in slots}
-        expected = sum((n * pattern(slot) + s * RAMP for slot, (n, s) in parts.items()), torch.zeros(BODY))
+        expected = torch.zeros(BODY)
+        for slot, (n, s) in parts.items():
+            expected += n * pattern(slot) + s * RAMP
         self.body.add_(body).remainder_(MODULUS)
         for slot, (n, s) in parts.items():
             self.applied[slot] += torch.tensor([n, s])
@@ -111,7 +114,8 @@ class Model:
 
     def checksum(self) -> int:
         """CRC-32 over everything."""
-        return zlib.crc32(self.applied.numpy(), zlib.crc32(self.body.detach().numpy()))
+        body, applied = (tensor.detach().numpy().tobytes() for tensor in (self.body, self.applied))
+        return zlib.crc32(applied, zlib.crc32(body))
 
 
 class Peer:
@@ -188,7 +192,7 @@ class Peer:
         """Why we may not join, once that is certain."""
         if self.accumulator.connected() or time.monotonic() - since < REFUSAL_PATIENCE:
             return ""
-        return self.rpc.debug_info()["refused"]
+        return str(self.rpc.debug_info()["refused"])
 
 
 def _die_within(where: Any, name: str) -> None:
