@@ -74,7 +74,7 @@ class GroupStatistics:
     """What this peer has to add to the group's statistics, and the parameter in which it travels.
 
     Attributes:
-        parameter: Its `grad` is what a contribution carries and a reduction returns.
+        parameter: Its `grad` is what a reduction returns.
         pending: Sums since the last contribution, of this peer alone.
     """
 
@@ -105,10 +105,11 @@ class GroupStatistics:
     def flush(self) -> None:
         """Do nothing: `pending` is up to date after each step."""
 
-    def attach(self) -> None:
-        """Move the pending sums into the parameter's gradient."""
-        self.parameter.grad = torch.from_numpy(self.pending.vector.astype(np.float32))
+    def take(self) -> Tensor:
+        """Return the pending sums as the gradient of `parameter`, float32, and start from zero."""
+        gradient = torch.from_numpy(self.pending.vector.astype(np.float32))
         self.pending.vector[:] = 0.0
+        return gradient
 
     def reduced(self, contributions: int) -> Statistics[Tensor]:
         """Return the sums over the group, after a reduction that averaged over so many contributions."""
