@@ -15,7 +15,7 @@ from agent.logs.timer import Timer
 from agent.models.gaussian import log_prob_of_noise
 from agent.models.policy import Hidden, Policy
 from agent.training.statistics import DeviceStatistics, GroupStatistics
-from envs import EnvPool, StepResult
+from envs import RobotPool, StepResult
 
 
 class Actors:
@@ -31,7 +31,7 @@ class Actors:
 
     def __init__(
         self,
-        pool: EnvPool,
+        pool: RobotPool,
         policy: Policy,
         statistics: GroupStatistics,
         unroll_length: int,

@@ -96,9 +96,9 @@ class GroupStatistics:
         pending.yaw_rate_error += float(result.yaw_rate_error.sum())
         if done.any():
             pending.episodes += int(done.sum())
-            pending.falls += int((result.terminated & ~result.bad).sum())
+            pending.falls += int((result.terminated & ~result.diverged).sum())
             pending.timeouts += int(result.truncated.sum())
-            pending.blowups += int(result.bad.sum())
+            pending.blowups += int(result.diverged.sum())
             pending.episode_return += float(result.episode_return[done].sum())
             pending.episode_length += float(result.episode_length[done].sum())
 
@@ -136,7 +136,7 @@ class DeviceStatistics:
 
     def add_step(self, result: StepResult) -> None:
         """Add one policy step of one actor batch, without reading anything from the device."""
-        done, bad = result.terminated | result.truncated, result.bad
+        done, bad = result.terminated | result.truncated, result.diverged
         rows = (
             done, result.terminated & ~bad, result.truncated, bad, result.episode_return * done,
             result.episode_length * done, result.lin_vel_error, result.yaw_rate_error,
