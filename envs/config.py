@@ -11,10 +11,10 @@ from typing import Annotated, Any, Literal
 
 import yaml
 
-from envs.go2.robot.constants import BASE_MASS
 from envs.schema import Bounds, NonNegative, Positive, Probability, Range, error, parse
 
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "env"
+BASE_MASS = 6.921  # kg, of the Go2's base
 
 
 @dataclass(frozen=True)

@@ -90,4 +90,4 @@ def terminal(result: list[Row], width: int, color: bool) -> str:
                 legend_labels=[f"{engine}, {state}" for (engine, state, _), _ in shown],
             )
         )
-    return "\n".join("\n".join(text) if isinstance(text, list) else text for text in texts)
+    return "\n".join(texts)

@@ -18,7 +18,6 @@ FRONT_RANGE = ((-1.0472, 1.0472), (-1.5708, 3.4907), (-2.7227, -0.83776))  # rad
 REAR_RANGE = ((-1.0472, 1.0472), (-0.5236, 4.5379), (-2.7227, -0.83776))
 JOINT_RANGE = np.array(FRONT_RANGE + FRONT_RANGE + REAR_RANGE + REAR_RANGE)  # [12, 2] rad
 
-BASE_MASS = 6.921  # kg
 KEYFRAME_HEIGHT = 0.27  # m, of the base frame's origin in Menagerie's standing keyframe
 HIP_X, HIP_Y = 0.1934, 0.0465  # m, hip joint in the base
 THIGH_Y = 0.0955  # m, thigh joint beside the hip joint

@@ -9,9 +9,8 @@ from collections.abc import Sequence
 import mujoco
 import numpy as np
 
-from envs.config import EnvConfig
+from envs.config import BASE_MASS, EnvConfig
 from envs.go2.robot.constants import (
-    BASE_MASS,
     DEFAULT_JOINT_POS,
     FOOT_RADIUS,
     FOOT_X,
