@@ -116,7 +116,7 @@ def from_omegaconf(composed: DictConfig) -> Config:
     _fill_in_names(values)
     try:
         EnvConfig.from_dict(values["env"])
-        config = parse(Config, values, "")
+        config: Config = parse(Config, values, "")
     except ValueError as error:
         raise ConfigError(str(error)) from None
     _check_combinations(config)
