@@ -38,8 +38,8 @@ from agent.policies import loading
 from agent.policies.gait_metrics import Summary, Tally
 from envs import EnvConfig, make_pool
 from envs.config import PhysicsConfig
-from envs.go2 import model
-from envs.go2.physics import PHYSICS
+from envs.go2.robot import mjcf
+from envs.go2.robot.physics import PHYSICS
 from envs.schema import Bounds, NonNegative
 
 COMMANDS = (  # vx m/s, vy m/s, yaw rate rad/s
@@ -162,7 +162,7 @@ def evaluate(
         age = np.where(start, 0, age + 1)
         tally.add(pool.state(0), result, counted=age > settle)
     pool.close()
-    mass = float(model.build(env.physics.variant).body_mass.sum())
+    mass = float(mjcf.build_model(env.physics.variant).body_mass.sum())
     groups = np.arange(n).reshape(len(COMMANDS), robots)
     per_command = tuple(tally.summarize(rows, commands, mass) for rows in groups)
     overall = tally.summarize(np.arange(n), commands, mass)

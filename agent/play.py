@@ -39,7 +39,7 @@ from agent.config import ConfigError
 from agent.policies import loading
 from agent.policies.rendering import Camera, Film
 from agent.policies.scene import Troop
-from envs.go2 import visual
+from envs.go2.robot import visual
 from envs.schema import Bounds, Positive
 
 FRAMES_PER_SECOND = {".mp4": 25.0, ".gif": 50 / 3}  # at a policy rate of 50 Hz every second or third step

@@ -1,4 +1,4 @@
-"""How close the environment comes to the bare physics, on states that training visits.
+"""Compare the speed of the environment with that of the bare physics, on states that training visits.
 
     python -m benchmarks.env [robots=512] [batches=2] [steps=50] [turns=5]
 
@@ -9,14 +9,14 @@ steps    policy steps of a turn; default: 50
 turns    of each of the two; default: 5
 threads  of the physics for each batch, 0 for all cores; default: 0
 
-Robots get random targets, so that they stumble and fall. Measured in one run, turn by turn and on exactly the
-same states and controls, are
+Robots get random targets, so that they stumble and fall. In one run, turn by turn and on exactly the same
+states and controls, the benchmark measures
 
 * bare physics: `mjbatch` alone, one batch after the other, with every thread;
 * the environment: the pool with its batches in flight, with observations, rewards and resets.
 
-Printed are both rates in policy steps per second, their ratio, and the time of each part of one step of one
-batch. Where others use the machine, too, the ratio of processor times is the more reliable one.
+It prints both rates in policy steps per second, their ratio, and the time of one step of a batch, split into
+physics and terms. On a shared machine, look at the ratio of processor time instead.
 """
 
 import sys
@@ -27,12 +27,12 @@ from typing import Annotated
 import numpy as np
 
 from agent.cli.arguments import command
-from envs import EnvConfig, EnvPool, make_pool
-from envs.go2 import model
-from envs.go2.simulation import Simulation
+from envs import EnvConfig, RobotPool, make_pool
+from envs.go2.mjbatch.simulation import Simulation
+from envs.go2.robot import constants, mjcf
 from envs.schema import Bounds, Count
 
-WARMUP = 50  # policy steps until falls and resets have mixed the robots' states
+WARMUP = 50  # policy steps, after which falls and resets have mixed the robots' states
 Saved = list[dict[str, np.ndarray]]
 
 
@@ -46,7 +46,7 @@ class Options:
     threads: Annotated[int, Bounds(low=0)] = 0
 
 
-def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
+def run_pool(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
     """Step all batches through `actions` `[steps, batches, B, 12]`; return stamps `[steps, batches, 3]`, s."""
     batches = range(actions.shape[1])
     stamps = np.empty((*actions.shape[:2], 3))
@@ -59,7 +59,7 @@ def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
     return stamps
 
 
-def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
+def record(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
     """Return the physics state before each step of `actions`, `[steps, batches, B, nstate]`."""
     rows = []
     for step in actions:
@@ -81,8 +81,7 @@ def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarra
 
 def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simulation]:
     """Return simulations of the pool's robots, with the friction and masses of each."""
-    physics, control = config.physics, config.control
-    m = model.build(physics.variant, control.kp, control.kd, physics.timestep)
+    m = mjcf.build_task_model(config)
     simulations = []
     for batch in saved:
         simulation = Simulation(m, len(batch["rows"]), threads)
@@ -109,7 +108,7 @@ def run(options: Options) -> None:
     falls = pool.counters.falls
     rows = record(pool, actions)
     falls = pool.counters.falls - falls
-    targets = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+    targets = constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
     simulations = bare_simulations(config, saved, options.threads)
 
     samples = options.steps * options.batches * options.robots

@@ -37,7 +37,7 @@ from agent.experiment import CONF, start_rpc
 from agent.logs.console import Status
 from agent.training.peer import Peer
 from benchmarks.env import bare_simulations
-from envs.go2 import model
+from envs.go2.robot import constants
 
 SWEEP = (
     (),
@@ -80,7 +80,7 @@ class Physics:
         """Steps all robots through the peer's last rollout; returns the time it took."""
         peer, config = self.peer, self.peer.config
         actions = peer.actors.rollout.action.cpu().numpy().astype(np.float64)
-        targets = model.DEFAULT_JOINT_POS + config.env.control.action_scale * actions
+        targets = constants.DEFAULT_JOINT_POS + config.env.control.action_scale * actions
         for simulation, saved in zip(self.simulations, self.saved, strict=True):
             simulation.rows[:] = saved["rows"]
         began = time.perf_counter()

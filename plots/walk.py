@@ -16,7 +16,7 @@ from agent.policies import loading
 from agent.policies.rendering import Camera, RenderError
 from agent.policies.scene import Troop
 from agent.storage.checkpoint import CheckpointError
-from envs.go2 import visual
+from envs.go2.robot import visual
 from plots.table import PlotError
 
 ROBOTS = 8  # for each of the evaluation's commands: some seconds

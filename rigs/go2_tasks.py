@@ -8,7 +8,7 @@ import yaml
 
 from envs import EnvConfig
 from envs.config import PRESETS
-from envs.go2 import model
+from envs.go2.robot import constants
 
 
 def preset(name: str) -> dict[str, Any]:
@@ -51,8 +51,8 @@ def randomised(saved: dict[str, np.ndarray], m: mujoco.MjModel) -> list[tuple[np
 
 def net_forces(m: mujoco.MjModel, d: mujoco.MjData) -> np.ndarray:
     """Return the forces (N, world frame) on the feet, the base, the thighs and the calves `[13, 3]`."""
-    names = [f"{leg}_foot" for leg in model.LEGS] + ["base"]
-    names += [f"{leg}_{link}" for link in ("thigh", "calf") for leg in model.LEGS]
+    names = [f"{leg}_foot" for leg in constants.LEGS] + ["base"]
+    names += [f"{leg}_{link}" for link in ("thigh", "calf") for leg in constants.LEGS]
     net, local = np.zeros((13, 3)), np.zeros(6)
     for i in range(d.ncon):
         mujoco.mj_contactForce(m, d, i, local)

@@ -63,7 +63,7 @@ class Member:
         """Leave the group; may be called again."""
         for part in ("accumulator", "group"):
             vars(self).pop(part, None)
-        self.rpc._close()
+        self.rpc.close()
 
 
 def run(members: Sequence[Member], condition: Callable[[], object], timeout: float = 10.0) -> None:

@@ -10,8 +10,8 @@ from agent.models.policy import LstmPolicy, MlpPolicy, Policy, make_policy
 from agent.policies.loading import Trained
 from agent.storage import checkpoint
 from agent.training.learner import Progress
-from envs.go2.observations import Observer
-from envs.go2.symmetry import mirror
+from envs.go2.mdp.observations import Observer
+from envs.go2.robot.symmetry import mirror
 from rigs.settings import compose
 
 

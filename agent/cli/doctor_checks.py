@@ -189,7 +189,8 @@ def check_physics() -> Iterator[Finding]:
 def check_rendering() -> Iterator[Finding]:
     """Takes a picture in a process of its own: a broken driver may end it."""
     program = (
-        "from agent.policies.rendering import Camera, RenderError, backend\nfrom envs.go2 import visual\n"
+        "from agent.policies.rendering import Camera, RenderError, backend\n"
+        "from envs.go2.robot import visual\n"
         "import sys\ntry: Camera(visual.stage(1), 64, 64).close()\n"
         "except RenderError as error: sys.exit(str(error))\nprint(backend())"
     )

@@ -33,7 +33,8 @@ from typing import Any, TextIO
 import torch
 
 import moolib
-from moolib import gloo, handover
+from moolib.accumulator import state_transfer
+from moolib.group import process_group
 
 BODY = 50_000  # parameters: about those of the Go2's policy, 0.2 MB
 SLOTS = 1024  # processes of one run
@@ -183,9 +184,9 @@ class Peer:
             real = time.time
             time.time = lambda: real() + random.choice([-DAY, DAY])
         elif command == "die in a reduction":
-            _die_within(gloo.EpochGroup, "all_reduce")
+            _die_within(process_group.EpochGroup, "all_reduce")
         elif command == "die in a hand-over":
-            _die_within(handover, "spread")
+            _die_within(state_transfer, "broadcast")
 
     def refused(self, since: float) -> str:
         """Why we may not join, once that is certain."""
