@@ -18,6 +18,7 @@ from omegaconf import DictConfig, OmegaConf
 
 import moolib
 from agent.algorithms.policy_losses import POLICY_LOSSES
+from agent.errors import ConfigError
 from envs import EnvConfig
 from envs.schema import Bounds, NonNegative, Positive, Probability, parse
 
@@ -26,10 +27,6 @@ KEY_FILE_VARIABLE = "HERD_KEY_FILE"  # the default of key_file
 Count = Annotated[int, Bounds(low=1)]
 CountOrAll = Annotated[int, Bounds(low=0)]
 Momentum = Annotated[float, Bounds(low=0.0, high=0.99999)]
-
-
-class ConfigError(ValueError):
-    """A value that the user gave cannot be used; the message is one line for the user."""
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ from rich.console import Console
 from rich.table import Table
 
 from agent.cli import arguments
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from agent.models.policy import Policy
 from agent.policies import loading
 from agent.policies.gait_metrics import Summary, Tally

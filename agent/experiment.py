@@ -31,10 +31,8 @@ from rich.console import Console
 import moolib
 from agent.cli import interrupt, sweep
 from agent.config import Config, ConfigError, from_omegaconf
+from agent.errors import CheckpointError, LogError, TrainingError
 from agent.logs.console import Status
-from agent.logs.record import LogError
-from agent.storage.checkpoint import CheckpointError
-from agent.training.learner import TrainingError
 from agent.training.metrics_row import published_run_here
 from agent.training.peer import Peer, check_device
 

@@ -31,7 +31,7 @@ import torch
 from torch import Tensor, nn
 
 from agent.cli import arguments
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from agent.models.policy import Policy
 from agent.policies import loading
 from agent.policies.loading import Trained

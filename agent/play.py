@@ -35,7 +35,7 @@ from rich.console import Console
 from rich.progress import track
 
 from agent.cli import arguments
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from agent.policies import loading
 from agent.policies.rendering import Camera, Film
 from agent.policies.scene import Troop

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.cli import arguments
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from agent.storage.files import write_atomic
 from envs import EnvConfig
 from envs.go2.playground import mjcf

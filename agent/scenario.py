@@ -28,18 +28,14 @@ import pint
 import yaml
 
 from agent.cli import interrupt
+from agent.errors import LogError, ScenarioError
 from agent.logs import run_summary
-from agent.logs.record import LogError
 from agent.logs.run_summary import significant
 
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "scenario"
 EXAMPLES = {"training_time": "20 min", "policy_rate": "50 Hz"}
 
 units = pint.get_application_registry()
-
-
-class ScenarioError(ValueError):
-    """A scenario's input is unusable; the message is one line for the user."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,8 +10,8 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from agent.errors import LogError
 from agent.logs import run_summary
-from agent.logs.record import LogError
 from agent.scenario import ScenarioError, from_settings
 from agent.storage.files import write_atomic
 from plots.charts import Chart, Line, number

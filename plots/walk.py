@@ -11,11 +11,10 @@ import numpy as np
 from PIL import Image
 
 from agent import evaluate, play
-from agent.config import ConfigError
+from agent.errors import CheckpointError, ConfigError
 from agent.policies import loading
 from agent.policies.rendering import Camera, RenderError
 from agent.policies.scene import Troop
-from agent.storage.checkpoint import CheckpointError
 from envs.go2 import visual
 from plots.table import PlotError
 

@@ -17,9 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from yaml import YAMLError
 
 from agent.cli import interrupt
-from agent.config import ConfigError
-from agent.policies.rendering import RenderError
-from agent.storage.checkpoint import CheckpointError
+from agent.errors import CheckpointError, ConfigError, RenderError
 from envs.schema import parse
 
 Options = TypeVar("Options")

@@ -15,7 +15,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 from rich.table import Table
 
-from agent.config import ConfigError
+from agent.errors import ConfigError
 
 FLAGS = ("-m", "--multirun")
 

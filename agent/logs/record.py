@@ -18,13 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent.errors import LogError
 from agent.logs.metadata import hide_secrets
 
 Row = Mapping[str, Any]
-
-
-class LogError(RuntimeError):
-    """A log cannot be opened or written; the message is one line for the user."""
 
 
 class Log(Protocol):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from agent.logs.record import LogError
+from agent.errors import LogError
 from agent.logs.timer import ACTIVITIES
 
 if TYPE_CHECKING:

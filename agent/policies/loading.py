@@ -14,9 +14,9 @@ import numpy as np
 import torch
 
 from agent.config import ModelConfig
+from agent.errors import CheckpointError
 from agent.models.policy import Policy, make_policy
 from agent.storage import checkpoint
-from agent.storage.checkpoint import CheckpointError
 from envs import EnvConfig
 from envs.go2.model import JOINT_NAMES
 from envs.go2.observations import Observer

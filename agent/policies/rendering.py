@@ -18,14 +18,10 @@ from typing import Any
 import mujoco
 import numpy as np
 
-from agent.config import ConfigError
+from agent.errors import ConfigError, RenderError
 
 BACKENDS = ("glfw", "egl", "osmesa")
 HINT = "OSMesa renders without display and driver; on Debian or Ubuntu: apt-get install libosmesa6"
-
-
-class RenderError(RuntimeError):
-    """Pictures cannot be made on this machine; the message is one line for the user."""
 
 
 def backend() -> str:

@@ -29,6 +29,7 @@ import safetensors
 import safetensors.torch
 import torch
 
+from agent.errors import CheckpointError
 from agent.storage.files import write_atomic
 
 FORMAT = "herd-checkpoint"
@@ -43,10 +44,6 @@ STORABLE = {  # what the safetensors format has a name for
 }
 
 Tensors = dict[str, torch.Tensor]
-
-
-class CheckpointError(RuntimeError):
-    """A checkpoint cannot be read or written; the message is one line for the user."""
 
 
 def save(path: str | os.PathLike[str], values: Mapping[Any, Any]) -> None:

@@ -20,16 +20,13 @@ from torch import Tensor, nn
 
 import moolib
 from agent.config import Config, ConfigError
+from agent.errors import TrainingError
 from agent.logs.timer import Clock
 from agent.models.policy import Policy
 from agent.training.schedule import next_learning_rate
 from agent.training.statistics import GroupSums
 
 MAX_DROPPED_IN_A_ROW = 20  # updates; more in a row are no accident of one batch, and the model is at fault
-
-
-class TrainingError(RuntimeError):
-    """Training cannot go on; the message is one line for the user."""
 
 
 @dataclass

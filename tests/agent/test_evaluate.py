@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from agent import evaluate
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from agent.policies.gait_metrics import Tally
 from envs.go2.state import State
 from envs.results import StepResult

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from agent import play
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from agent.policies.rendering import Camera, Film, RenderError, backend
 from agent.policies.scene import Troop
 from envs.go2 import model, visual

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from agent.cli import arguments
-from agent.config import ConfigError
+from agent.errors import CheckpointError, ConfigError
 from agent.policies import loading
 from agent.storage import checkpoint
-from agent.storage.checkpoint import CheckpointError
 from tests.agent import untrained as policies
 
 

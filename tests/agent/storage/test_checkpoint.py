@@ -16,8 +16,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.errors import CheckpointError
 from agent.storage import checkpoint, files
-from agent.storage.checkpoint import CheckpointError
 
 
 def bits(value):
