@@ -34,7 +34,7 @@ from rich.console import Console
 
 from agent.config import Config, from_omegaconf
 from agent.experiment import CONF, start_rpc
-from agent.logs.console import Status
+from agent.logs.console import TrainingConsole
 from agent.training.peer import Peer
 from benchmarks.env import bare_simulations
 from envs.go2 import model
@@ -129,7 +129,7 @@ def costs(peer: Peer, physics: Physics, rollouts: int) -> tuple[dict[str, float]
 
 
 def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
-    with Status("throughput", 1.0, Console(quiet=True)) as status:
+    with TrainingConsole("throughput", 1.0, Console(quiet=True)) as status:
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)
         peer.join()

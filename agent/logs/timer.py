@@ -1,4 +1,4 @@
-"""Where a peer's wall-clock time goes."""
+"""A timer of activities: where a peer's wall-clock time goes."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ACTIVITIES = ("acting", "waiting", "learning", "reducing")
-"""The policy chooses; we wait for the robots; losses, gradients, updates; we wait for the group."""
+"""The policy chooses actions; waiting for robots; losses, gradients, updates; waiting for the group."""
 
 
-class Clock:
-    """Adds up the seconds of each activity; entering one inside another counts for the inner one only."""
+class Timer:
+    """Adds up the seconds of each activity; time in a nested activity counts for the inner one only."""
 
     def __init__(self) -> None:
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
@@ -20,6 +20,7 @@ class Clock:
 
     @contextmanager
     def __call__(self, activity: str) -> Iterator[None]:
+        """Count the time inside the `with` for an activity."""
         self._switch()
         self._running.append(activity)
         try:
@@ -29,11 +30,11 @@ class Clock:
             self._running.pop()
 
     def add(self, activity: str, seconds: float) -> None:
-        """Adds what another thread spent beside the activities of the main thread."""
+        """Add what another thread spent beside the activities of the main thread."""
         self._seconds[activity] += seconds
 
     def shares(self) -> dict[str, float]:
-        """The share of each activity of the time since the last call, each in [0, 1]."""
+        """Return each activity's share of the time since the last call, in [0, 1]."""
         self._switch()
         elapsed = max(self._since - self._begun, 1e-9)
         shares = {activity: seconds / elapsed for activity, seconds in self._seconds.items()}

@@ -11,7 +11,7 @@ import torch
 from agent.algorithms.objective import log_prob_of_noise
 from agent.algorithms.rollout import Rollout
 from agent.config import Config
-from agent.logs.timer import Clock
+from agent.logs.timer import Timer
 from agent.models.policy import Memory, Policy
 from agent.training.device_sums import DeviceSums
 from agent.training.gradient_worker import Lessons
@@ -40,7 +40,7 @@ class Actors:
         pool: EnvPool,
         policy: Policy,
         sums: GroupSums,
-        clock: Clock,
+        clock: Timer,
         generator: torch.Generator,
     ) -> None:
         self.config, self.pool, self.policy, self.sums, self.clock = config, pool, policy, sums, clock

@@ -19,7 +19,7 @@ from agent.algorithms import objective
 from agent.algorithms.loss import LossFunction
 from agent.algorithms.rollout import Minibatch, Rollout
 from agent.config import Config
-from agent.logs.timer import Clock
+from agent.logs.timer import Timer
 from agent.training.learner import Learner
 from agent.training.threads import learner_threads
 
@@ -36,7 +36,7 @@ class Lessons:
     """
 
     def __init__(
-        self, config: Config, learner: Learner, loss: LossFunction, clock: Clock, generator: torch.Generator
+        self, config: Config, learner: Learner, loss: LossFunction, clock: Timer, generator: torch.Generator
     ) -> None:
         self.config, self.learner, self.loss, self.clock = config, learner, loss, clock
         self.generator = generator

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 import moolib
 from agent.config import Config, ConfigError
 from agent.errors import TrainingError
-from agent.logs.timer import Clock
+from agent.logs.timer import Timer
 from agent.models.policy import Policy
 from agent.training.schedule import next_learning_rate
 from agent.training.statistics import GroupSums
@@ -96,7 +96,7 @@ class Learner:
         policy: Policy,
         group: moolib.Group,
         sums: GroupSums,
-        clock: Clock,
+        clock: Timer,
         give_up: Callable[[], bool],
     ) -> None:
         self.config, self.policy, self.group, self.sums, self.clock = config, policy, group, sums, clock

@@ -10,8 +10,8 @@ import torch
 
 from agent.algorithms.objective import METRICS
 from agent.config import Config, ScenarioConfig
-from agent.logs.timer import Clock
-from agent.scenario import ParallelSimRunScenario, from_settings, units
+from agent.logs.run_model import ParallelSimRunScenario, from_settings, units
+from agent.logs.timer import Timer
 from agent.training.learner import Learner, Update
 from envs import EnvPool
 
@@ -40,7 +40,7 @@ def ratio(numerator: float, denominator: float) -> float:
 class Journal:
     """Turns what happened since the last row into the next one."""
 
-    def __init__(self, config: Config, pool: EnvPool, learner: Learner, clock: Clock) -> None:
+    def __init__(self, config: Config, pool: EnvPool, learner: Learner, clock: Timer) -> None:
         self.config, self.pool, self.learner, self.clock = config, pool, learner, clock
         self.policy_rate = units.Quantity(pool.policy_rate, "Hz")
         self._start_interval()

@@ -20,13 +20,17 @@ import moolib
 from agent.algorithms.loss import make_loss
 from agent.algorithms.rollout import Rollout
 from agent.config import Config, ConfigError
+from agent.errors import LogError
 from agent.logs.columns import columns
-from agent.logs.console import Status
-from agent.logs.metadata import symlink, write_metadata
-from agent.logs.record import LogError, Logs, TsvLog, WandbLog
-from agent.logs.timer import Clock
+from agent.logs.console import TrainingConsole
+from agent.logs.log import Logs
+from agent.logs.metadata import write_metadata
+from agent.logs.timer import Timer
+from agent.logs.tsv_log import TsvLog
+from agent.logs.wandb_log import WandbLog
 from agent.models.policy import make_policy
 from agent.storage import checkpoint
+from agent.storage.files import symlink
 from agent.training import snapshot, threads
 from agent.training.actors import Actors
 from agent.training.descriptors import DescriptorWatch
@@ -43,7 +47,7 @@ STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the re
 class Peer:
     """Everything of one process; `train()` runs until the end, or until `stop()` is called."""
 
-    def __init__(self, config: Config, rpc: moolib.Rpc, status: Status) -> None:
+    def __init__(self, config: Config, rpc: moolib.Rpc, status: TrainingConsole) -> None:
         self.config, self.rpc, self.status = config, rpc, status
         self.stop_requested: float | None = None  # time.monotonic() of the request
         self.savedir, self.localdir = Path(config.savedir), Path(config.localdir)
@@ -60,7 +64,7 @@ class Peer:
             self.group.set_advertise(config.advertise)
         except ValueError as error:
             raise ConfigError(f"advertise={config.advertise}: {error}") from None
-        self.clock = Clock()
+        self.clock = Timer()
         sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
         self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
         acting = torch.Generator(config.device).manual_seed(int(seeds[2]))

@@ -13,8 +13,8 @@ from rich.console import Console
 from agent.algorithms.loss import make_loss
 from agent.config import ConfigError, from_omegaconf
 from agent.experiment import CONF, start_rpc
-from agent.logs.console import Status
-from agent.logs.timer import Clock
+from agent.logs.console import TrainingConsole
+from agent.logs.timer import Timer
 from agent.models.policy import make_policy
 from agent.storage import checkpoint
 from agent.training import snapshot
@@ -68,7 +68,7 @@ def test_acting_waits_for_nothing():
     )  # fmt: skip
     policy = make_policy(config.model, real.obs_dim, 12, real.mirror).to("meta")
     sums = GroupSums(group_sums_sizes(real.obs_dim, len(names)))
-    actors = Actors(config, pool, policy, sums, Clock(), generator=None)
+    actors = Actors(config, pool, policy, sums, Timer(), generator=None)
     for t in range(config.unroll_length):
         actors._act(0, t)
         actors._receive(0, t + 1)
@@ -110,7 +110,7 @@ def test_training_on_a_device_and_going_on_exactly(tmp_path):
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         config = from_omegaconf(hydra.compose("config", [*TINY, f"savedir={tmp_path}"]))
     sums, peers = [], []
-    with Status("test", 1.0, Console(quiet=True)) as status:
+    with TrainingConsole("test", 1.0, Console(quiet=True)) as status:
         for _ in range(2):
             rpc, broker = start_rpc(config, status)
             peer = Peer(config, rpc, status)

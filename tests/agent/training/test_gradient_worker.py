@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from agent.logs.timer import Clock
+from agent.logs.timer import Timer
 from agent.training.gradient_worker import Lessons
 from tests.agent.algorithms.test_objective import PPO, Toy, rollout
 
@@ -67,7 +67,7 @@ def lessons(group, loss=None):
         value = (means.squeeze(-1) - minibatch.target).square().mean() + group.policy.log_std.sum() * 0.1
         return value, torch.zeros(5)
 
-    return Lessons(config, group, loss or squares, Clock(), torch.Generator().manual_seed(1))
+    return Lessons(config, group, loss or squares, Timer(), torch.Generator().manual_seed(1))
 
 
 def test_in_step_with_acting_or_at_once_the_result_is_the_same():

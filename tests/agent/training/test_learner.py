@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from agent.config import OptimizerConfig
-from agent.logs.timer import Clock
+from agent.logs.timer import Timer
 from agent.training.actors import Actors
 from agent.training.learner import (
     MAX_DROPPED_IN_A_ROW,
@@ -121,7 +121,7 @@ def test_differences_name_the_key_and_both_values():
 def test_clock_counts_the_inner_activity_only(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("agent.logs.timer.time.perf_counter", lambda: now[0])
-    clock = Clock()
+    clock = Timer()
     with clock("acting"):
         now[0] += 2.0
         with clock("learning"):
