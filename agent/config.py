@@ -1,8 +1,9 @@
-"""The configuration of a peer: frozen dataclasses, checked once at start.
+"""The configuration of a peer: frozen dataclasses, validated once at start.
 
 Hydra composes `conf/` and the command line; `from_omegaconf` turns the result into a `Config` or raises
-`ConfigError` with one line that names the key, its value and what is allowed. Every key is explained where
-its default stands, in `conf/`.
+`ConfigError` with one line that names the key, its value and what is allowed. Every key is explained next to
+its default in `conf/`. The sections `env`, `algorithm` and `model` are declared in `envs.config`,
+`agent.algorithms` and `agent.models`.
 """
 
 from __future__ import annotations
@@ -10,64 +11,24 @@ from __future__ import annotations
 import os
 import socket
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from omegaconf import DictConfig, OmegaConf
 
 import moolib
-from agent.algorithms.policy_losses import POLICY_LOSSES
-from agent.errors import ConfigError
+from agent.algorithms.objective import POLICY_LOSSES, AlgorithmConfig
+from agent.errors import ConfigError as ConfigError
+from agent.models.policy import ModelConfig
 from envs import EnvConfig
-from envs.schema import Bounds, NonNegative, Positive, Probability, parse
+from envs.schema import Bounds, NonNegative, Positive, parse
+from envs.schema import Count as Count
 
 KEY_FILE_VARIABLE = "HERD_KEY_FILE"  # the default of key_file
+MAX_LEARNER_THREADS = 4  # a small model's minibatch keeps no more threads busy
 
-Count = Annotated[int, Bounds(low=1)]
 CountOrAll = Annotated[int, Bounds(low=0)]
-Momentum = Annotated[float, Bounds(low=0.0, high=0.99999)]
-
-
-@dataclass(frozen=True)
-class OptimizerConfig:
-    learning_rate: Positive
-    schedule: Literal["constant", "linear", "adaptive"]
-    final_learning_rate: Positive
-    schedule_updates: Count
-    desired_kl: Positive
-    beta_1: Momentum
-    beta_2: Momentum
-    epsilon: Positive
-
-
-@dataclass(frozen=True)
-class AlgorithmConfig:
-    name: str  # of agent.algorithms.policy_losses
-    discounting: Probability
-    trace_decay: Probability
-    epochs: Count
-    clip: Positive
-    targets: Literal["gae", "vtrace"]
-    clip_rho: Positive
-    clip_c: Positive
-    baseline_cost: NonNegative
-    clip_value: bool
-    entropy_cost: NonNegative
-    normalize_advantages: bool
-    grad_norm_clipping: Positive
-    optimizer: OptimizerConfig
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    name: Literal["mlp", "lstm"]
-    hidden_sizes: tuple[Count, ...]
-    activation: Literal["relu", "elu"]
-    initial_std: Positive
-    mirror: bool
-    normalize_observations: bool
-    normalizer_interval: Count
 
 
 @dataclass(frozen=True)
@@ -82,7 +43,7 @@ class ScenarioConfig:
 
 @dataclass(frozen=True)
 class Config:
-    """Everything that one peer needs to know; see `conf/config.yaml` for what each key means."""
+    """All settings of one peer; `conf/config.yaml` explains each key."""
 
     env: EnvConfig
     algorithm: AlgorithmConfig
@@ -124,7 +85,7 @@ class Config:
 
     @property
     def sequences(self) -> int:
-        """Sequences of one rollout of this peer: one for each of its robots."""
+        """Sequences of one rollout of this peer: one per robot."""
         return self.actor_batch_size * self.num_actor_batches
 
     @property
@@ -132,12 +93,22 @@ class Config:
         """The name under which the broker keeps this experiment's group."""
         return f"{self.project}/{self.group}"
 
+    @property
+    def physics_threads_per_batch(self) -> int:
+        """C++ threads of each actor batch: as configured, or so that together they use every core."""
+        return self.physics_threads or max(1, cores() // self.num_actor_batches)
+
+    @property
+    def gradient_threads(self) -> int:
+        """Torch threads for gradients: as configured, or half of the cores, since physics needs the rest."""
+        return self.learner_threads or max(1, min(MAX_LEARNER_THREADS, cores() // 2))
+
 
 def from_omegaconf(composed: DictConfig) -> Config:
-    """Checks what Hydra composed and fills in the names that depend on the machine and the time.
+    """Validate what Hydra composed, and fill in the names that depend on the machine and the time.
 
     Raises:
-        ConfigError: a key, type or value is wrong (one line).
+        ConfigError: A key, type or value is wrong.
     """
     values = OmegaConf.to_container(composed, resolve=True)
     assert isinstance(values, dict)
@@ -152,7 +123,7 @@ def from_omegaconf(composed: DictConfig) -> Config:
 
 
 def _check_combinations(config: Config) -> None:
-    """Raises ConfigError for values that are each allowed but do not go together."""
+    """Raise ConfigError for values that are valid on their own but not together."""
 
     def require(condition: bool, key: str, value: object, allowed: str) -> None:
         if not condition:
@@ -184,10 +155,10 @@ def _check_combinations(config: Config) -> None:
 
 
 def _fill_in_names(values: dict[Any, Any]) -> None:
-    """Fills in what depends on other keys, the machine and the time.
+    """Fill in the values that depend on other keys, the machine and the time.
 
-    Alone, each start is a run of its own under the current time; with a broker, peers share `default`. Robots
-    of MuJoCo Warp live where the model learns, if nothing else is said.
+    Alone, each start is a separate run named by the current time; with a broker, peers share `default`.
+    Robots of MuJoCo Warp live on the device that learns, unless `env.device` says otherwise.
     """
     values["key_file"] = values["key_file"] or os.environ.get(KEY_FILE_VARIABLE) or None
     host, alone = socket.gethostname(), values["connect"] is None
@@ -200,3 +171,42 @@ def _fill_in_names(values: dict[Any, Any]) -> None:
     if isinstance(values["env"], dict) and values["env"].get("backend") == "warp":
         values["env"]["device"] = values["env"].get("device") or values["device"]
     values["savedir"], values["localdir"] = str(savedir), str(localdir)
+
+
+def cores() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):  # not on macOS
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def shared_settings(config: Config) -> dict[str, Any]:
+    """Return the settings that change the model, on which all peers of a group must agree."""
+    return {
+        "algorithm": asdict(config.algorithm),
+        "model": asdict(config.model),
+        "virtual_batch_size": config.virtual_batch_size,
+        "unroll_length": config.unroll_length,
+        "env.name": config.env.name,
+    }
+
+
+def check_shared_settings(config: Config, theirs: dict[str, Any], where: str) -> None:
+    """Raise ConfigError unless our shared settings are those of a checkpoint or group."""
+    if different := differences(shared_settings(config), theirs):
+        raise ConfigError(
+            f"{where} has other settings than ours: {'; '.join(different)}. Give these keys the values "
+            "there, or start another run with another group"
+        )
+
+
+def differences(ours: Any, theirs: Any, path: str = "") -> list[str]:
+    """Return `key=ours (there: theirs)` for each leaf that differs."""
+    if isinstance(ours, dict) and isinstance(theirs, dict):
+        keys = sorted(ours.keys() | theirs.keys())
+        return [
+            line
+            for key in keys
+            for line in differences(ours.get(key), theirs.get(key), f"{path}.{key}" if path else key)
+        ]
+    return [] if ours == theirs else [f"{path}={ours} (there: {theirs})"]

@@ -29,7 +29,7 @@ class Options:
     connect: str | None = option(None, "address of a broker that must answer")
     key_file: str | None = option(None, "file with the key that the broker wants")
     savedir: str = option(".", "directory in which runs will be written")
-    port: Annotated[int, range(1, 65536)] = option(
+    port: Annotated[int, range(65536)] = option(
         doctor_checks.BROKER_PORT, "port on which a broker will be started here"
     )
     json: bool = option(False, "print JSON instead: a list of {name, status, text, todo}")

@@ -97,9 +97,9 @@ def say_goodbye(config: Config, peer: Peer, console: TrainingConsole) -> None:
         )
     if progress.updates == 0:
         return
-    console.say(f"checkpoint: {peer.checkpoint_path}")
+    console.say(f"checkpoint: {peer.checkpoints.path}")
     console.say("next:")
-    for line in hints.after_training(peer.checkpoint_path, f"{config.localdir}/logs.tsv"):
+    for line in hints.after_training(peer.checkpoints.path, f"{config.localdir}/logs.tsv"):
         console.say(f"  {line}")
     if not peer.learner.finished:
         settings = hints.resume(config.savedir, config.local_name)

@@ -29,7 +29,9 @@ class Options:
     steps_per_update: str | None = option(None, "policy steps of each robot per update")
     updates: str | None = option(None, "updates of the policy")
     training_time: str | None = option(None, "wall time of the run, such as '20 min'")
-    policy_rate: str | None = option(None, "policy steps of one robot per simulated time, such as '50 Hz'")
+    policy_rate: str | None = option(
+        None, "policy steps of one robot per second of its time, such as '50 Hz'"
+    )
     steps: str | None = option(None, "also print the time that this many policy steps take")
     from_: str | None = option(None, "logs.tsv to compare with the model")
 

@@ -14,12 +14,13 @@ import signal
 import statistics
 import time
 
-from tests.moolib.processes import Broker, Peer, free_port, train_together
+from rigs.momentum_peer import MomentumPeer, train_together
+from rigs.processes import Broker
 
 STEPS = 60  # steps together before and after each event
 
 
-def pause(survivors: list[Peer], since: float) -> float:
+def pause(survivors: list[MomentumPeer], since: float) -> float:
     """Seconds between the two steps of a survivor that are farthest apart, less the median."""
     longest = 0.0
     for peer in survivors:
@@ -34,15 +35,14 @@ class Peers:
 
     def __init__(self, timeout: float) -> None:
         self.timeout = timeout
-        self.port = free_port()
-        self.broker = Broker(self.port)
+        self.broker = Broker()
         self.count = 0
         self.peers = [self.new() for _ in range(3)]
 
-    def new(self) -> Peer:
+    def new(self) -> MomentumPeer:
         """Start a peer."""
         self.count += 1
-        return Peer(self.broker.address, f"peer{self.count}", self.count, self.timeout)
+        return MomentumPeer(self.broker.address, f"peer{self.count}", self.count, self.timeout)
 
     def settle(self) -> float:
         """Train for a while; then the time."""
@@ -78,7 +78,7 @@ class Peers:
         since = self.settle()
         self.broker.kill()
         train_together(self.peers, STEPS)
-        self.broker = Broker(self.port)
+        self.broker = Broker(self.broker.address)
         time.sleep(3)
         return pause(self.peers, since)
 

@@ -149,15 +149,15 @@ def train(robots: int, device: torch.device, seconds: float) -> Row:
     """Rate of training, and the shares of the main thread's time."""
     with training(robots, device) as peer:
         for _ in range(3):
-            peer.round()
+            peer.train_on_one_rollout()
         synchronize(device)
-        peer.clock.shares()
+        peer.timer.shares()
         began, rounds = time.perf_counter(), 0
         while time.perf_counter() - began < seconds or not rounds:
-            peer.round()
+            peer.train_on_one_rollout()
             rounds += 1
         synchronize(device)
-        elapsed, shares = time.perf_counter() - began, peer.clock.shares()
+        elapsed, shares = time.perf_counter() - began, peer.timer.shares()
         steps = rounds * robots * peer.config.unroll_length
         used = memory(device)
     return {"training": steps / elapsed, "shares": shares, "memory_training_GB": used}
@@ -170,7 +170,7 @@ def walk(robots: int, device: torch.device, amount: Amount, until: float) -> Ite
         progress, due = peer.learner.progress, KEPT_EVERY
         host = replace(peer.config.env, backend="mjbatch", device=None)
         while progress.seconds < amount.walk and time.monotonic() < until and len(reached) < len(GOALS):
-            peer.round()
+            peer.train_on_one_rollout()
             if progress.seconds < min(due, amount.walk):
                 continue
             due += KEPT_EVERY

@@ -48,7 +48,7 @@ SWEEP = (
     ("learner_threads=2",),
 )  # overrides of each run, beside those that were given
 
-THREADS = {"MainThread": "main thread", "lessons": "gradients", "envs": "robots", "moolib": "reducing"}
+THREADS = {"MainThread": "main thread", "gradients": "gradients", "envs": "robots", "moolib": "reducing"}
 """What threads do, by the beginning of their names; those that have no name are MuJoCo's."""
 
 
@@ -99,24 +99,24 @@ def turn(peer: Peer, physics: Physics, rollouts: int) -> tuple[float, float, flo
     for _ in range(rollouts):
         physics.remember()
         began = time.perf_counter()
-        peer.round()
+        peer.train_on_one_rollout()
         spent[2] += time.perf_counter() - began
         spent[0] += physics.seconds()
-    peer.round(learn=False)  # learns what is pending
+    peer.train_on_one_rollout(keep=False)  # learns what is pending
     began = time.perf_counter()
     for _ in range(rollouts):
-        peer.round(learn=False)
+        peer.train_on_one_rollout(keep=False)
     spent[1] += time.perf_counter() - began
     return spent[0], spent[1], spent[2]
 
 
 def costs(peer: Peer, physics: Physics, rollouts: int) -> tuple[dict[str, float], float]:
     """Processor seconds of so many rollouts of training, and how many cores they kept busy."""
-    peer.round()
+    peer.train_on_one_rollout()
     physics.remember()
     before, began = processor_seconds(), time.perf_counter()
     for _ in range(rollouts):
-        peer.round()
+        peer.train_on_one_rollout()
     elapsed = time.perf_counter() - began
     spent = {name: seconds - before[name] for name, seconds in processor_seconds().items()}
     busy = sum(spent.values()) / elapsed
@@ -135,13 +135,13 @@ def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
         peer.join()
         until = time.monotonic() + warm
         while time.monotonic() < until:
-            peer.round()
+            peer.train_on_one_rollout()
         physics = Physics(peer)
         seconds = [turn(peer, physics, rollouts) for _ in range(turns)]
-        peer.round()
-        peer.clock.shares()
+        peer.train_on_one_rollout()
+        peer.timer.shares()
         spent, busy = costs(peer, physics, turns * rollouts)
-        shares = peer.clock.shares()
+        shares = peer.timer.shares()
         peer.close()
         del broker
     steps = rollouts * config.sequences * config.unroll_length

@@ -31,6 +31,7 @@ class EnvPool:
         reward_names: Names of the reward terms, in the order of ``StepResult.reward_terms``.
         mirror: How observations and actions look in a mirror.
         batch_size: Robots per batch.
+        num_batches: Batches.
         device: Where the robots live as torch tensors; None if results are NumPy arrays.
     """
 
@@ -54,7 +55,7 @@ class EnvPool:
         ):
             if value < low:
                 raise ValueError(f"{key}={value}: must be >= {low}")
-        self.config, self.batch_size = config, batch_size
+        self.config, self.batch_size, self.num_batches = config, batch_size, num_batches
         self.device: str | None = None
         self._batches = [
             self._make_batch(config, batch_size, (seed, i), num_threads) for i in range(num_batches)

@@ -31,6 +31,7 @@ class Bounds:
         return " and ".join(["finite"] + [f"{sign} {x:g}" for sign, x in parts if math.isfinite(x)])
 
 
+Count = Annotated[int, Bounds(low=1)]
 Positive = Annotated[float, Bounds(above=0.0)]
 NonNegative = Annotated[float, Bounds(low=0.0)]
 Probability = Annotated[float, Bounds(low=0.0, high=1.0)]

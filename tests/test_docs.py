@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 import torch
-
 from agent.algorithms.policy_losses import POLICY_LOSSES
+
 from agent.policies.loading import load
 from envs.go2 import rewards
 from envs.go2.state import State
-from tests.agent.peers import TINY
+from rigs.settings import TINY
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

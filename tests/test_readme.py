@@ -11,7 +11,7 @@ from agent.cli import arguments
 from agent.config import from_omegaconf
 from agent.logs.columns import columns
 from plots import command as plot
-from tests.agent.test_config import compose
+from rigs.settings import compose
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

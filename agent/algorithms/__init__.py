@@ -1,1 +1,1 @@
-"""Rollouts, returns and the training objective."""
+"""The learning algorithms: rollouts, returns, the objective of PPO and V-trace, and the optimizer."""

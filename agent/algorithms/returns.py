@@ -5,9 +5,9 @@ The one recursion (Espeholt et al. 2018, eq. 1, with the trace decay λ of their
     δ_t = ρ_t (r_t + γ V'_{t+1} - V_t)
     v_t - V_t = δ_t + γ λ c_t (1 - done_t) (v_{t+1} - V_{t+1})
 
-where ρ_t and c_t are importance weights cut at `clip_rho` and `clip_c`. With weights 1 this is GAE(λ): v_t
-- V_t is its advantage. `V'_{t+1}` (`next_values`) is what makes time-outs right: 0 after a fall, the value
-of the *final* observation where a time-out cut the episode, and the value of the next observation
+where ρ_t and c_t are importance weights clipped at `clip_rho` and `clip_c`. With weights 1 this is GAE(λ):
+v_t - V_t is its advantage. `V'_{t+1}` (`next_values`) treats time-outs correctly: it is 0 after a fall, the
+value of the *final* observation where a time-out cut the episode, and the value of the next observation
 otherwise.
 """
 
@@ -18,22 +18,19 @@ from torch import Tensor
 
 
 def next_values(values: Tensor, final_values: Tensor, terminated: Tensor, truncated: Tensor) -> Tensor:
-    """The value that each transition leads to.
+    """Return the value `[T, B]` that each transition leads to.
 
     Args:
         values: `[T + 1, B]` values of the observations; the last row bootstraps the unroll.
         final_values: `[T, B]` values of the final observations; read only where `truncated`.
         terminated: `[T, B]` bool, the episode ended for good (a fall).
-        truncated: `[T, B]` bool, the episode was cut by a time-out.
-
-    Returns:
-        `[T, B]`.
+        truncated: `[T, B]` bool, a time-out cut the episode.
     """
     following = torch.where(truncated, final_values, values[1:])
     return torch.where(terminated, torch.zeros_like(following), following)
 
 
-def vtrace(
+def vtrace_returns(
     rewards: Tensor,
     values: Tensor,
     following: Tensor,
@@ -44,18 +41,18 @@ def vtrace(
     clip_rho: float = 1.0,
     clip_c: float = 1.0,
 ) -> tuple[Tensor, Tensor]:
-    """V-trace targets `v_t` and policy-gradient advantages.
+    """Return V-trace targets `v_t` and policy-gradient advantages.
 
     Args:
         rewards: `[T, B]`.
-        values: `[T, B]`, V of the observation that each action answered.
+        values: `[T, B]`, the value of the observation before each action.
         following: `[T, B]`, see `next_values`.
         done: `[T, B]` bool, terminated or truncated: no trace crosses it.
         log_rhos: `[T, B]` log of target over behaviour probability, or None for on-policy data (GAE).
 
     Returns:
-        Targets `[T, B]`, and advantages `[T, B]`: GAE's when on policy, else IMPALA's `ρ_t (r_t + γ v_{t+1}
-        - V_t)`, where `v_{t+1}` is the mixture of target and value that the trace decay gives.
+        Targets `[T, B]`, and advantages `[T, B]`: those of GAE for on-policy data, else IMPALA's
+        `ρ_t (r_t + γ v_{t+1} - V_t)`, where the trace decay mixes target and value into `v_{t+1}`.
     """
     if log_rhos is None:
         rhos = cs = torch.ones_like(rewards)

@@ -155,7 +155,9 @@ def _literal(value: Any) -> str:
     """Return a default value as one would type it."""
     if isinstance(value, tuple):
         return f"[{','.join(map(_literal, value))}]"
-    return str(value).lower() if isinstance(value, bool) else f"{value}"
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 # ---------------------------------------------------------------------------------------- running

@@ -157,7 +157,7 @@ def check_bf16() -> Iterator[Finding]:
     try:
         import torch
 
-        from agent.algorithms.loss import has_fast_bf16
+        from agent.algorithms.objective import has_fast_bf16
 
         fast, gpus = has_fast_bf16("cpu"), torch.cuda.device_count()
     except Exception as error:

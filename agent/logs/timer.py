@@ -1,4 +1,4 @@
-"""A timer of activities: where a peer's wall-clock time goes."""
+"""Where a peer's wall-clock time goes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 ACTIVITIES = ("acting", "waiting", "learning", "reducing")
-"""The policy chooses actions; waiting for robots; losses, gradients, updates; waiting for the group."""
+"""Choosing actions; waiting for robots or a gradient; gradients and updates; waiting for the group."""
 
 
 class Timer:
-    """Adds up the seconds of each activity; time in a nested activity counts for the inner one only."""
+    """Add up the seconds of each activity; one inside another counts for the inner one only."""
 
     def __init__(self) -> None:
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
         self._running: list[str] = []
-        self._since = self._begun = time.perf_counter()
+        self._since = self._began = time.perf_counter()
 
     @contextmanager
     def __call__(self, activity: str) -> Iterator[None]:
-        """Count the time inside the `with` for an activity."""
+        """Count the time inside the `with` block for `activity`; for the main thread."""
         self._switch()
         self._running.append(activity)
         try:
@@ -30,16 +30,16 @@ class Timer:
             self._running.pop()
 
     def add(self, activity: str, seconds: float) -> None:
-        """Add what another thread spent beside the activities of the main thread."""
+        """Add seconds that another thread spent at the same time."""
         self._seconds[activity] += seconds
 
     def shares(self) -> dict[str, float]:
-        """Return each activity's share of the time since the last call, in [0, 1]."""
+        """Return the share of each activity, in [0, 1], of the time since the last call."""
         self._switch()
-        elapsed = max(self._since - self._begun, 1e-9)
+        elapsed = max(self._since - self._began, 1e-9)
         shares = {activity: seconds / elapsed for activity, seconds in self._seconds.items()}
         self._seconds = dict.fromkeys(ACTIVITIES, 0.0)
-        self._begun = self._since
+        self._began = self._since
         return shares
 
     def _switch(self) -> None:

@@ -1,1 +1,1 @@
-"""Policies and the layers that they are made of."""
+"""The policies: networks, the normaliser of their observations, and their distribution over actions."""

@@ -110,7 +110,7 @@ def to_torch_export(policy: Policy, env: EnvConfig) -> bytes:
 
 def _example(policy: Policy) -> tuple[Tensor, ...]:
     """Return inputs of the network for two robots."""
-    return (torch.zeros(2, obs_dim(policy)), *policy.initial_memory(2))
+    return (torch.zeros(2, obs_dim(policy)), *policy.initial_hidden(2))
 
 
 def obs_dim(policy: Policy) -> int:
@@ -127,7 +127,7 @@ def greatest_difference(policy: Policy, onnx_file: bytes, rows: int = 256) -> fl
 
     mean, inverse_std = (policy.normalizer.get_buffer(name) for name in ("mean", "inverse_std"))
     obs = mean + 3 * torch.randn(rows, obs_dim(policy)) / inverse_std
-    inputs = (obs, *(torch.randn_like(part) for part in policy.initial_memory(rows)))
+    inputs = (obs, *(torch.randn_like(part) for part in policy.initial_hidden(rows)))
     session = onnxruntime.InferenceSession(onnx_file, providers=["CPUExecutionProvider"])
     feed = {node.name: x.numpy() for node, x in zip(session.get_inputs(), inputs, strict=True)}
     outputs = session.run(None, feed)

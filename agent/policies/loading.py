@@ -13,9 +13,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agent.config import ModelConfig
 from agent.errors import CheckpointError
-from agent.models.policy import Policy, make_policy
+from agent.models.policy import ModelConfig, Policy, make_policy
 from agent.storage import checkpoint
 from agent.storage.paths import LATEST
 from envs import EnvConfig
@@ -74,7 +73,7 @@ class Controller:
 
     def __init__(self, policy: Policy, batch_size: int) -> None:
         self.policy = policy
-        self._hidden = policy.initial_memory(batch_size)
+        self._hidden = policy.initial_hidden(batch_size)
 
     @torch.inference_mode()
     def act(self, obs: np.ndarray, is_first: np.ndarray) -> np.ndarray:

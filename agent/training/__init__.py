@@ -1,1 +1,1 @@
-"""The training loop of one peer and its parts."""
+"""The training loop of one peer, and the parts that it calls."""

@@ -1,34 +1,65 @@
-"""Learning from one rollout while the next is collected.
+"""Gradients of one rollout after the other, computed in a thread while the main thread acts.
 
-A thread computes the gradients of one minibatch after the other while the main thread acts. The main thread
-takes each of them at a fixed step of the rollout, contributes it, and starts the next one when it has become
-an update. Alone, the order of everything is fixed, so that a run with the same seed repeats number for
-number. With peers, whose updates come at any time, a gradient is computed when the group wants it.
+The worker hands out one gradient at a time (`take`) and computes the next one meanwhile (`prefetch`). It
+decides nothing: when a gradient is contributed is up to the loop in `agent.training.peer`.
 """
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from agent.algorithms import objective
-from agent.algorithms.loss import LossFunction
-from agent.algorithms.rollout import Minibatch, Rollout
-from agent.config import Config
+from agent.algorithms.objective import AlgorithmConfig, LossFunction, Metrics, compute_targets
+from agent.algorithms.rollout import Minibatch, Rollout, minibatches
 from agent.logs.timer import Timer
-from agent.training.learner import Learner
-from agent.training.threads import learner_threads
-
-Gradient = tuple[tuple[Tensor, ...], Tensor]
-"""The gradients of the parameters, in order, and `objective.METRICS`."""
+from agent.models.policy import Policy
 
 
-class Lessons:
-    """The minibatches of one rollout at a time, handed to the group as it wants them.
+class GuardedParameters:
+    """Parameters that one thread reads while it computes a gradient and another thread updates.
+
+    Attributes:
+        tensors: The trainable parameters, in order.
+        changes: How often they have been updated or replaced.
+    """
+
+    def __init__(self, tensors: Sequence[nn.Parameter]) -> None:
+        self.tensors = list(tensors)
+        self.changes = 0
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def held_still(self) -> Iterator[None]:
+        """Keep `changing()` waiting."""
+        with self._lock:
+            yield
+
+    @contextmanager
+    def changing(self) -> Iterator[None]:
+        """Wait for a gradient in flight, and count a change."""
+        with self._lock:
+            self.changes += 1
+            yield
+
+
+@dataclass(frozen=True)
+class Gradient:
+    """The gradient of one minibatch."""
+
+    tensors: tuple[Tensor, ...]  # of the parameters, in order
+    metrics: Metrics
+    sequences: int  # in the minibatch
+
+
+class GradientWorker:
+    """The minibatches of one rollout at a time, and a thread that computes their gradients.
 
     Attributes:
         generator: Orders the minibatches.
@@ -36,95 +67,106 @@ class Lessons:
     """
 
     def __init__(
-        self, config: Config, learner: Learner, loss: LossFunction, clock: Timer, generator: torch.Generator
+        self,
+        config: AlgorithmConfig,
+        batch_size: int,
+        policy: Policy,
+        loss: LossFunction,
+        parameters: GuardedParameters,
+        generator: torch.Generator,
+        timer: Timer,
+        threads: int = 1,
     ) -> None:
-        self.config, self.learner, self.loss, self.clock = config, learner, loss, clock
-        self.generator = generator
+        """Start the thread.
+
+        Args:
+            config: The algorithm's settings.
+            batch_size: Sequences of a minibatch.
+            policy: The policy whose values the targets need.
+            loss: The objective of a minibatch.
+            parameters: What the gradients are taken of.
+            generator: Orders the minibatches.
+            timer: Counts the thread's time as "learning", and waiting for it as "waiting".
+            threads: Torch threads of the gradients.
+        """
+        self.config, self.batch_size, self.policy, self.loss = config, batch_size, policy, loss
+        self.parameters, self.generator, self.timer = parameters, generator, timer
         self.minibatch: Minibatch | None = None
-        self._worker = ThreadPoolExecutor(1, "lessons", torch.set_num_threads, (learner_threads(config),))
-        self._total = config.algorithm.epochs * config.sequences // config.batch_size
-        self._left = 0
+        self._thread = ThreadPoolExecutor(1, "gradients", torch.set_num_threads, (threads,))
+        self._total = self._left = 0
         self._minibatches: Iterator[Minibatch] = iter(())
         self._gradient: Future[Gradient] | None = None
-        self._of_parameters = 0  # learner.parameter_changes when it was started
+        self._changes = 0  # of the parameters, when the gradient was started
 
     def begin(self, rollout: Rollout) -> None:
-        """Takes up a rollout, which must stay as it is until the lessons are over."""
-        self._left = self._total
-        self._start(lambda: self._first_gradient(rollout))
+        """Start on a rollout, which must stay as it is until all its gradients are taken."""
+        sequences = rollout.reward.shape[1]
+        self._left = self._total = self.config.epochs * sequences // self.batch_size
+        self._start(lambda: self._first(rollout))
 
-    def keep_up(self, share: float) -> None:
-        """Contributes until `share` (0 to 1) of the minibatches are done, as far as the group wants them."""
-        while self._left > round((1 - share) * self._total):
-            self.learner.poll()
-            if not self.learner.accumulator.wants_gradients():
-                return
-            self._contribute()
+    def due(self, share: float) -> bool:
+        """Return whether fewer than `share` (0 to 1) of the rollout's gradients have been taken."""
+        return self._left > round((1 - share) * self._total)
 
-    def finish(self) -> None:
-        """Learns the rest, waiting for the group where that is needed; gives up when the learner does."""
-        while self._left and self.learner.wait_until_wanted():
-            self._contribute()
-        self._left = 0
-        self.learner.wait_until_wanted()  # our last contribution has become an update
+    def take(self) -> Gradient:
+        """Return the next gradient, of the parameters as they are now.
 
-    def close(self) -> None:
-        """Waits for a gradient in flight and ends the thread."""
-        self._worker.shutdown()
-
-    def _contribute(self) -> None:
-        """Contributes the next gradient. Alone, waits for the update that it becomes, and starts another.
-
-        With peers, an update may come at any moment; a gradient of parameters that have changed since is
-        computed again, so that no update is made of old ones.
+        With peers, an update may come at any moment. A gradient of parameters that have changed since it was
+        started is computed again, so that no update is made of stale ones.
         """
         if self._gradient is None:
-            self._start(self._next_gradient)
+            self._start(self._next)
         self._wait()
-        if self._of_parameters != self.learner.parameter_changes:
+        if self._changes != self.parameters.changes:
             self._start(self._compute)
             self._wait()
         assert self._gradient is not None
-        gradients, metrics = self._gradient.result()
-        self._gradient = None
-        self.learner.sums.add("metrics", metrics.cpu().numpy())
-        self.learner.contribute(gradients, self.config.batch_size)
+        gradient, self._gradient = self._gradient.result(), None
         self._left -= 1
-        if self.learner.alone:
-            self.learner.wait_until_wanted()
-            if self._left:
-                self._start(self._next_gradient)
+        return gradient
+
+    def prefetch(self) -> None:
+        """Start computing the next gradient, if one is left."""
+        if self._left:
+            self._start(self._next)
+
+    def drop(self) -> None:
+        """Give up the gradients that are left."""
+        self._left = 0
+
+    def close(self) -> None:
+        """Wait for a gradient in flight and end the thread."""
+        self._thread.shutdown()
 
     def _start(self, compute: Callable[[], Gradient]) -> None:
-        self._of_parameters = self.learner.parameter_changes
-        self._gradient = self._worker.submit(self._timed, compute)
+        self._changes = self.parameters.changes
+        self._gradient = self._thread.submit(self._run, compute)
 
     def _wait(self) -> None:
         assert self._gradient is not None
-        with self.clock("waiting"):
+        with self.timer("waiting"):
             self._gradient.exception()
 
-    def _timed(self, compute: Callable[[], Gradient]) -> Gradient:
-        """In the thread: computes with the parameters held still."""
+    # The rest runs in the thread.
+
+    def _run(self, compute: Callable[[], Gradient]) -> Gradient:
         began = time.perf_counter()
-        with self.learner.parameters_in_use:
+        with self.parameters.held_still():
             gradient = compute()
-        self.clock.add("learning", time.perf_counter() - began)
+        self.timer.add("learning", time.perf_counter() - began)
         return gradient
 
-    def _first_gradient(self, rollout: Rollout) -> Gradient:
-        config = self.config.algorithm
-        batch = objective.prepare(self.learner.policy, rollout, config)
-        self._minibatches = objective.minibatches(
-            batch, self.config.batch_size, config.epochs, self.generator
-        )
-        return self._next_gradient()
+    def _first(self, rollout: Rollout) -> Gradient:
+        batch = compute_targets(self.policy, rollout, self.config)
+        self._minibatches = minibatches(batch, self.batch_size, self.config.epochs, self.generator)
+        return self._next()
 
-    def _next_gradient(self) -> Gradient:
+    def _next(self) -> Gradient:
         self.minibatch = next(self._minibatches)
         return self._compute()
 
     def _compute(self) -> Gradient:
         assert self.minibatch is not None
-        value, metrics = self.loss(self.minibatch)
-        return torch.autograd.grad(value, self.learner.parameters, materialize_grads=True), metrics
+        loss, metrics = self.loss(self.minibatch)
+        tensors = torch.autograd.grad(loss, self.parameters.tensors, materialize_grads=True)
+        return Gradient(tensors, Metrics(*metrics.tolist()), self.minibatch.advantage.shape[1])

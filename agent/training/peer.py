@@ -1,8 +1,11 @@
-"""One peer of a training run: its robots, its replica of the model, its files, and the loop over them.
+"""One peer of a training run: the loop, and the parts that it calls.
 
-The loop is: act for one rollout, and meanwhile contribute the gradients of the one before, minibatch by
-minibatch (`Lessons`). The group's updates are applied whenever they arrive (`Learner.poll`). A peer leaves
-only between two rollouts, so that what it writes when it stops is all that it needs to go on.
+    act for one rollout      Actors          robots, policy, statistics
+    compute its gradients    GradientWorker  in a thread, during the next rollout
+    share them               Learner         the replica of the model and its group
+    log and save             MetricsRow, RunFiles, Checkpoints
+
+A peer leaves only between two rollouts, so that its last checkpoint holds all that it needs to continue.
 """
 
 from __future__ import annotations
@@ -10,265 +13,279 @@ from __future__ import annotations
 import time
 import zlib
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 
 import moolib
-from agent.algorithms.loss import make_loss
+from agent.algorithms.objective import make_loss
 from agent.algorithms.rollout import Rollout
-from agent.config import Config, ConfigError
-from agent.errors import LogError
-from agent.logs.columns import columns
+from agent.config import Config, ConfigError, check_shared_settings, differences
+from agent.errors import CheckpointError, TrainingError
 from agent.logs.console import TrainingConsole
-from agent.logs.log import Logs
-from agent.logs.metadata import write_metadata
 from agent.logs.timer import Timer
-from agent.logs.tsv_log import TsvLog
-from agent.logs.wandb_log import WandbLog
 from agent.models.policy import make_policy
-from agent.storage import checkpoint
-from agent.storage.files import symlink
-from agent.training import snapshot, threads
 from agent.training.actors import Actors
+from agent.training.checkpoints import Checkpoints, dump_batch
 from agent.training.descriptors import DescriptorWatch
-from agent.training.gradient_worker import Lessons
-from agent.training.learner import Learner, TrainingError
-from agent.training.metrics_row import Journal, group_sums_sizes
-from agent.training.statistics import GroupSums
+from agent.training.gradient_worker import GradientWorker
+from agent.training.joining import join
+from agent.training.learner import Learner
+from agent.training.metrics_row import MetricsRow
+from agent.training.run_files import RunFiles
+from agent.training.statistics import GroupStatistics
 from envs import EnvPool, device, make_pool
 
-REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
+ACTING_THREADS = 1  # torch threads of the main thread: more do not pay for batches of some hundred robots
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
+
+MAY_DIFFER = ("connect", "advertise", "key_file", "local_name", "savedir", "localdir")
+"""Settings whose change on resuming needs no mention."""
 
 
 class Peer:
-    """Everything of one process; `train()` runs until the end, or until `stop()` is called."""
+    """One process of a training run; `train()` runs until the end, or until `stop()` is called."""
 
     def __init__(self, config: Config, rpc: moolib.Rpc, status: TrainingConsole) -> None:
-        self.config, self.rpc, self.status = config, rpc, status
-        self.stop_requested: float | None = None  # time.monotonic() of the request
-        self.savedir, self.localdir = Path(config.savedir), Path(config.localdir)
-        self.checkpoint_path = self.savedir / "checkpoint.safetensors"
-        seeds = self._seeds()
-        torch.manual_seed(int(seeds[0]))
-        torch.set_num_threads(threads.ACTING)
-        self.pool = self._make_pool(int(seeds[1]))
-        policy = make_policy(config.model, self.pool.obs_dim, self.pool.action_dim, self.pool.mirror)
-        policy.to(config.device)
-        self.group = moolib.Group(rpc, config.train_id)
-        self.group.set_timeout(config.group_timeout)
-        try:
-            self.group.set_advertise(config.advertise)
-        except ValueError as error:
-            raise ConfigError(f"advertise={config.advertise}: {error}") from None
-        self.clock = Timer()
-        sums = GroupSums(group_sums_sizes(self.pool.obs_dim, len(self.pool.reward_names)))
-        self.learner = Learner(config, policy, self.group, sums, self.clock, self._give_up)
-        acting = torch.Generator(config.device).manual_seed(int(seeds[2]))
-        learning = torch.Generator().manual_seed(int(seeds[3]))
-        self.lessons = Lessons(config, self.learner, make_loss(config, policy), self.clock, learning)
-        self.actors = Actors(config, self.pool, policy, sums, self.clock, acting)
-        self.pending: Rollout | None = None  # collected, not yet learned from
-        self.descriptors = DescriptorWatch()
-        self.wandb_id: str | None = None
-        self.checkpoint_at = self.history_at = 0.0
-        self._resume()
-        self.logs = Logs([])  # until we have joined
-        self.last_row: dict[str, Any] = {}
-
-    def stop(self) -> None:
-        """Asks the loop to end after the rollout that it is at; may be called by a signal handler."""
-        self.stop_requested = time.monotonic()
-
-    def _give_up(self) -> bool:
-        """Whether to leave even in the middle of a rollout: the group has kept us waiting after `stop()`."""
-        return self.stop_requested is not None and time.monotonic() - self.stop_requested > STOP_PATIENCE
-
-    def _seeds(self) -> np.ndarray:
-        """Seeds of model, robots, actions and minibatches; in a group by the peer's name too."""
-        entropy = [self.config.seed]
-        if self.config.connect is not None:
-            entropy.append(zlib.crc32(self.config.local_name.encode()))
-        return np.random.SeedSequence(entropy).generate_state(4)
-
-    def _make_pool(self, seed: int) -> EnvPool:
-        config, physics_threads = self.config, threads.physics_threads(self.config)
-        try:
-            return make_pool(
-                config.env, config.actor_batch_size, config.num_actor_batches, seed, physics_threads
-            )
-        except ValueError as error:
-            raise ConfigError(str(error)) from None
-
-    # ------------------------------------------------------------------ files
-
-    def _open_logs(self) -> Logs:
-        self.localdir.mkdir(parents=True, exist_ok=True)
-        config = asdict(self.config)
-        write_metadata(self.localdir / "meta.json", config, peer=self.config.local_name)
-        tsv = TsvLog(self.localdir / "logs.tsv", columns(self.pool.reward_names))
-        if cut := tsv.cut("updates", self.learner.progress.updates):
-            self.status.say(
-                f"took back {cut} rows of logs.tsv: what they tell of was lost and is learned again"
-            )
-        symlink(self.savedir, "latest")
-        if not symlink(self.localdir / "logs.tsv", "logs.tsv"):
-            self.status.say("logs.tsv is a file of its own here, so it does not point at this run's log")
-        if not self.config.wandb:
-            return Logs([tsv])
-        last = tsv.last_row()
-        wandb = WandbLog(
-            project=self.config.project,
-            name=self.config.local_name,
-            config=config,
-            directory=self.localdir,
-            entity=self.config.entity,
-            group=self.config.group,
-            run_id=self.wandb_id,
-            last_step=float(last["step"]) if last else -1,
-        )
-        self.wandb_id = wandb.run_id
-        return Logs([tsv, wandb])
-
-    def _resume(self) -> None:
-        """Goes on from the group's checkpoint, and from the states of our robots in it if we wrote it."""
-        if not self.checkpoint_path.exists():
-            return
-        snapshot.restore(self, checkpoint.load(self.checkpoint_path))
-        self.checkpoint_at = self.history_at = self.learner.progress.seconds
-        self.status.say(f"resuming from {self.checkpoint_path} at step {self.learner.progress.step:,}")
-
-    def save(self, path: Path | None = None) -> None:
-        """Writes the group's checkpoint, with the states of our own robots, so that resuming is exact."""
-        checkpoint.save(path or self.checkpoint_path, snapshot.take(self))
-
-    def _save_when_due(self) -> None:
-        """Writes the checkpoints that are due; one that fails is tried again after the next interval."""
-        seconds = self.learner.progress.seconds
-        if not self.learner.accumulator.is_leader():
-            return
-        try:
-            if seconds - self.checkpoint_at >= self.config.checkpoint_interval:
-                self.checkpoint_at = seconds
-                self.save()
-            if seconds - self.history_at >= self.config.checkpoint_history_interval:
-                self.history_at = seconds
-                self.save(checkpoint.history(self.checkpoint_path, self.learner.progress.updates))
-        except checkpoint.CheckpointError as error:
-            self.status.say(f"warning: {error}; training goes on")
-
-    def _dump(self) -> str:
-        """Writes the last batch, for whoever looks for the reason; says where it is."""
-        path = self.localdir / "last-batch.safetensors"
-        if self.lessons.minibatch is None:
-            return "this peer had learned from no batch yet"
-        try:
-            checkpoint.save(
-                path, {"batch": vars(self.lessons.minibatch), "progress": asdict(self.learner.progress)}
-            )
-        except checkpoint.CheckpointError as error:
-            return str(error)
-        return f"the last batch is in {path}"
-
-    # ------------------------------------------------------------------ training
-
-    def train(self) -> None:
-        """Trains until `total_steps` or `stop`; the leader leaves a checkpoint behind.
+        """Build all parts, and resume from the run's checkpoint if there is one.
 
         Raises:
-            ConfigError: no broker or group was found in time, or the group trains with other settings.
-            TrainingError: the model has blown up; the last batch was dumped.
+            ConfigError: A setting cannot be used, or does not match the checkpoint.
+            CheckpointError: The checkpoint cannot be used.
+        """
+        self.config, self.rpc, self.status = config, rpc, status
+        self.stop_requested: float | None = None  # time.monotonic() of the request
+        model_seed, env_seed, action_seed, minibatch_seed = self._seeds()
+        torch.manual_seed(model_seed)
+        torch.set_num_threads(ACTING_THREADS)
+        self.pool = _make_pool(config, env_seed)
+        policy = make_policy(config.model, self.pool.obs_dim, self.pool.action_dim, self.pool.mirror)
+        policy.to(config.device)
+        statistics = GroupStatistics(self.pool.obs_dim, len(self.pool.reward_names))
+        self.timer = timer = Timer()
+        self.learner = Learner(config, policy, _make_group(config, rpc), statistics, timer, self._give_up)
+        self.gradients = GradientWorker(
+            config.algorithm,
+            config.batch_size,
+            policy,
+            make_loss(policy, config.algorithm, config.device, config.precision, config.compile),
+            self.learner.parameters,
+            torch.Generator().manual_seed(minibatch_seed),
+            timer,
+            config.gradient_threads,
+        )
+        noise = torch.Generator(config.device).manual_seed(action_seed)
+        self.actors = Actors(self.pool, policy, statistics, config.unroll_length, noise, timer, config.device)
+        self.rollout: Rollout | None = None  # collected, not yet learned from
+        self.metrics = MetricsRow(config, self.pool, self.learner, timer)
+        self.last_row: dict[str, Any] = {}
+        self.descriptors = DescriptorWatch()
+        self.files = RunFiles(config, status.say)
+        self.checkpoints = Checkpoints(
+            self.files.savedir, config.checkpoint_interval, config.checkpoint_history_interval
+        )
+        if self.checkpoints.resume(self.load_state_dict):
+            self.checkpoints.resumed_at(self.learner.progress.seconds)
+            step = self.learner.progress.step
+            status.say(f"resuming from {self.checkpoints.path} at step {step:,}")
+
+    # ------------------------------------------------------------------ the loop
+
+    def train(self) -> None:
+        """Train until `total_steps` or `stop()`; the leader leaves a checkpoint behind.
+
+        Raises:
+            ConfigError: No broker or group was found in time, or the group trains with other settings.
+            TrainingError: The model has diverged; the last batch was written to a file.
         """
         try:
-            if self.join():
-                self._train()
+            if not self.join():
+                return
+            self._open_files()
+            warm_until = time.monotonic() + self.config.warmup
+            while not (self.stop_requested or self.learner.finished):
+                self.train_on_one_rollout(keep=time.monotonic() >= warm_until)
+                self._log_and_save_when_due()
+            self._log_and_save_at_the_end()
         except TrainingError as error:
             raise TrainingError(f"{error}: training stops; {self._dump()}") from None
 
-    def _train(self) -> None:
-        self.journal = Journal(self.config, self.pool, self.learner, self.clock)
-        self.logs = self._open_logs()
-        self.status.say(
-            f"training {self.config.env.name} with {self.config.algorithm.name}: "
-            f"{self.config.sequences} robots here, logs in {self.localdir}/logs.tsv"
-        )
-        warm_until = time.monotonic() + self.config.warmup
-        was_leader = False
-        while not (self.stop_requested or self.learner.finished):
-            self.round(learn=time.monotonic() >= warm_until)
-            is_leader = self.learner.accumulator.is_leader()
-            if is_leader and not was_leader:
-                number = len(list(self.savedir.glob("leader-*")))
-                symlink(self.localdir, self.savedir / f"leader-{number:03d}")
-            was_leader = is_leader
-            if self.journal.age >= self.config.log_interval:
-                self._log()
-            self._save_when_due()
-        if self.learner.updates:
-            self._log()
-        if self.learner.accumulator.is_leader() or not self.checkpoint_path.exists():
-            self.save()
-
-    def round(self, learn: bool = True) -> None:
-        """One rollout of all our robots, and what is learned from the one before.
+    def train_on_one_rollout(self, keep: bool = True) -> None:
+        """Collect one rollout, and meanwhile learn from the one before.
 
         Args:
-            learn: Whether something shall be learned from this one.
+            keep: Whether to learn from the new rollout, during the next call.
         """
         began = time.monotonic()
-        if self.pending:
-            self.lessons.begin(self.pending)
-        if not (self.config.overlap and self.learner.alone):
-            self.lessons.finish()  # others make it old enough
-        rollout = self.actors.collect(self.learner, self.lessons)
-        self.lessons.finish()
-        self.pending = rollout if learn else None
-        self.learner.progress.seconds += time.monotonic() - began
+        learner, gradients = self.learner, self.gradients
+        if self.rollout:
+            gradients.begin(self.rollout)
+        if not (self.config.overlap and learner.alone):
+            self._contribute_the_rest()  # in company, updates of others make data old enough
+        for share in self.actors.collect(learner.model_version):
+            learner.poll()  # members, state, an update that is ready
+            if not learner.alone and learner.wants_gradients():
+                learner.skip()  # the others need not wait for us
+            while gradients.due(share) and learner.wants_gradients():
+                self._contribute_one()
+        self._contribute_the_rest()
+        self.rollout = self.actors.rollout if keep else None
+        learner.progress.seconds += time.monotonic() - began
+
+    def _contribute_one(self) -> None:
+        """Contribute the next gradient. Alone, wait for its update, so that a seed fixes the order of all."""
+        self.learner.contribute(self.gradients.take())
+        if self.learner.alone:
+            self.learner.wait_until_wanted()
+            self.gradients.prefetch()
+
+    def _contribute_the_rest(self) -> None:
+        """Contribute all gradients that are left, as the group wants them, unless we give up."""
+        while self.gradients.due(1.0) and self.learner.wait_until_wanted():
+            self._contribute_one()
+        self.gradients.drop()
+        self.learner.wait_until_wanted()  # our last contribution has become an update
 
     def join(self) -> bool:
-        """Waits until we have a group and a model; False if we are to stop instead."""
-        began, said = time.monotonic(), False
-        where = f"connect={self.config.connect}"
-        while not self.learner.accumulator.connected():
-            if self.stop_requested:
-                return False
-            self.learner.poll()
-            self.learner.accumulator.wait(0.05)
-            waited, refusal = time.monotonic() - began, self.rpc.debug_info()["refused"]
-            if refusal and waited > REFUSAL_PATIENCE:
-                raise ConfigError(f"{where}: we were refused: {refusal}")
-            if waited > self.config.connect_timeout:
-                raise ConfigError(
-                    f"{where}: no broker answered within {self.config.connect_timeout:g} s; "
-                    "start one with: python -m moolib.broker"
-                )
-            if waited > 1.0 and not said:
-                self.status.say(f"waiting for the broker at {self.config.connect} and the group's model")
-                said = True
-        return True
+        """Wait until we have a group and its model; return False if we are to stop instead."""
+        say, config = self.status.say, self.config
+        return join(self.learner, self.rpc, config, say, lambda: self.stop_requested is not None)
+
+    def stop(self) -> None:
+        """Ask the loop to end after the current rollout; a signal handler may call it."""
+        self.stop_requested = time.monotonic()
+
+    def _give_up(self) -> bool:
+        """Return whether to leave in the middle of a rollout: the group kept us waiting after `stop()`."""
+        return self.stop_requested is not None and time.monotonic() - self.stop_requested > STOP_PATIENCE
+
+    # ------------------------------------------------------------------ logs and checkpoints
+
+    def _open_files(self) -> None:
+        self.metrics.start_interval()
+        self.files.open(self.pool.reward_names, self.learner.progress.updates)
+        self.status.say(
+            f"training {self.config.env.name} with {self.config.algorithm.name}: "
+            f"{self.config.sequences} robots here, logs in {self.config.localdir}/logs.tsv"
+        )
+
+    def _log_and_save_when_due(self) -> None:
+        is_leader, progress = self.learner.is_leader, self.learner.progress
+        self.files.link_leader(is_leader)
+        if self.metrics.age >= self.config.log_interval:
+            self._log()
+        if is_leader:
+            try:
+                self.checkpoints.save_when_due(progress.seconds, progress.updates, self.state_dict)
+            except CheckpointError as error:
+                self.status.say(f"warning: {error}; training goes on")
+
+    def _log_and_save_at_the_end(self) -> None:
+        if self.metrics.has_updates:
+            self._log()
+        if self.learner.is_leader or not self.checkpoints.path.exists():
+            self.checkpoints.save(self.state_dict())
 
     def _log(self) -> None:
-        self.last_row = row = self.journal.row()
-        try:
-            self.logs.write(row)
-        except LogError as error:
-            self.status.say(f"warning: {error}; training goes on")
+        self.last_row = row = self.metrics.row()
+        self.files.write(row)
         if warning := self.descriptors.warning():
             self.status.say(f"warning: {warning}")
         self.status.show(row)
 
+    def _dump(self) -> str:
+        if self.gradients.minibatch is None:
+            return "this peer had learned from no batch yet"
+        path = self.files.localdir / "last-batch.safetensors"
+        return dump_batch(path, vars(self.gradients.minibatch), asdict(self.learner.progress))
+
     def close(self) -> None:
-        """Leaves the group and closes files and threads."""
-        self.logs.close()
-        self.lessons.close()
+        """Close files and threads."""
+        self.files.close()
+        self.gradients.close()
         self.pool.close()
+
+    # ------------------------------------------------------------------ state
+
+    def state_dict(self) -> dict[str, Any]:
+        """Return everything that the run needs to continue, and this peer exactly, between two rollouts."""
+        return {
+            "model_version": self.learner.model_version(),
+            "policy": self.learner.policy.state_dict(),
+            "learner": self.learner.state_dict(),
+            "config": asdict(self.config),
+            "writer": {
+                "local_name": self.config.local_name,
+                "wandb_id": self.files.wandb_id,
+                "robots": _robots(self.config),
+                "actors": self.actors.state_dict(),
+                "minibatches": self.gradients.generator.get_state(),
+                "pending": self.rollout is not None,
+            },
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue the run, and the writer's robots if this peer wrote the state and has the same robots.
+
+        Raises:
+            ConfigError: It was trained with settings that a model cannot change.
+        """
+        where = str(self.checkpoints.path)
+        check_shared_settings(self.config, state["learner"]["settings"], where)
+        ours, theirs = (
+            {key: value for key, value in config.items() if key not in MAY_DIFFER}
+            for config in (asdict(self.config), state["config"])
+        )
+        if different := differences(ours, theirs):
+            self.status.say(f"other settings than in {where}: {'; '.join(different)}")
+        self.learner.policy.load_state_dict(state["policy"])
+        self.learner.load_state_dict(state["learner"])
+        self.learner.accumulator.set_model_version(state["model_version"])
+        writer = state["writer"]
+        if writer["local_name"] == self.config.local_name:
+            self.files.wandb_id = writer["wandb_id"]
+            if writer["actors"] is not None and writer["robots"] == _robots(self.config):
+                self.actors.load_state_dict(writer["actors"])
+                self.gradients.generator.set_state(writer["minibatches"])
+                self.rollout = self.actors.rollout if writer["pending"] else None
+
+    def _seeds(self) -> list[int]:
+        """Return seeds of model, robots, actions and minibatches; in a group they depend on our name too."""
+        entropy = [self.config.seed]
+        if self.config.connect is not None:
+            entropy.append(zlib.crc32(self.config.local_name.encode()))
+        return [int(seed) for seed in np.random.SeedSequence(entropy).generate_state(4)]
+
+
+def _robots(config: Config) -> dict[str, Any]:
+    """Return what the saved states of the robots depend on; random states also on the kind of device."""
+    sizes, kind = [config.actor_batch_size, config.num_actor_batches], config.device.partition(":")[0]
+    return {"env": asdict(config.env), "sizes": sizes, "seed": config.seed, "device": kind}
+
+
+def _make_pool(config: Config, seed: int) -> EnvPool:
+    size, batches, threads = (
+        config.actor_batch_size, config.num_actor_batches, config.physics_threads_per_batch,
+    )  # fmt: skip
+    try:
+        return make_pool(config.env, size, batches, seed, threads)
+    except ValueError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _make_group(config: Config, rpc: moolib.Rpc) -> moolib.Group:
+    group = moolib.Group(rpc, config.train_id)
+    group.set_timeout(config.group_timeout)
+    try:
+        group.set_advertise(config.advertise)
+    except ValueError as error:
+        raise ConfigError(f"advertise={config.advertise}: {error}") from None
+    return group
 
 
 def check_device(key: str, name: str) -> None:
-    """Raises ConfigError unless tensors can live on this device."""
+    """Raise ConfigError unless tensors can live on this device."""
     try:
         device.check_device(name)
     except ValueError as error:

@@ -21,8 +21,9 @@ from agent.cli.arguments import command
 from agent.config import Count
 from benchmarks.chaos import training
 from benchmarks.chaos.faults import FAULTS, ONCE, Fault
-from benchmarks.chaos.rig import Broker, Hang, Rig, free_port
+from benchmarks.chaos.rig import Rig
 from envs.schema import Bounds, Positive
+from rigs.processes import Broker, Hang
 
 LONG = 200  # faults; from so many on, `ONCE` is part of the schedule
 FEWEST = 4  # peers: some faults take one, and three leaders in a row take three
@@ -52,8 +53,7 @@ class Chaos:
 
     def __init__(self, options: Options, directory: Path) -> None:
         self.options = options
-        broker = Broker(f"127.0.0.1:{free_port()}")
-        self.rig = Rig(broker, directory, options.timeout, options.seed)
+        self.rig = Rig(Broker(), directory, options.timeout, options.seed)
         self.rows: dict[str, Row] = {}
 
     def schedule(self) -> list[tuple[str, Fault]]:

@@ -6,7 +6,8 @@ import signal
 import time
 from collections.abc import Callable
 
-from benchmarks.chaos.rig import Broker, Hang, Peer, Rig, Watch, until
+from benchmarks.chaos.rig import Peer, Rig, Watch
+from rigs.processes import Broker, Hang, wait_until
 
 HICCUP = 0.3  # of the group's time-out: too short to be noticed
 LONG_STOP = 1.5  # time-outs: the peer is dropped, and comes back
@@ -168,7 +169,9 @@ def parameter_corrupted(rig: Rig) -> Watch:
     with rig.watch(victim) as watch:
         before = len(victim.read())
         victim.tell("corrupt")
-        until(lambda: _told(victim, before) == ["corrupted", "took"], f"{victim.id} is told that it differs")
+        wait_until(
+            lambda: _told(victim, before) == ["corrupted", "took"], f"{victim.id} is told that it differs"
+        )
         rig.train_together()
     if "differ from the leader's" not in victim.said():
         raise Hang(f"{victim.id} did not log that it had diverged")

@@ -205,7 +205,7 @@ def main(settings: Settings, commands: Connection) -> None:
     """Train until SIGTERM; exits with 2 and one line if the group refuses us."""
     os.dup2(os.open(settings.path("err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stderr.fileno())
     if settings.netns:
-        from benchmarks.hosts.network import enter
+        from rigs.network_namespaces import enter
 
         enter(settings.netns)
     torch.set_num_threads(1)

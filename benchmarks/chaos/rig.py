@@ -8,13 +8,9 @@ import multiprocessing
 import os
 import random
 import signal
-import socket
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,74 +18,12 @@ from typing import Any
 
 from benchmarks.chaos import peer
 from benchmarks.chaos.ledger import Event, Findings, History, Ledger
+from rigs.processes import PATIENCE, Broker, Hang, wait_until
 
-ROOT = Path(__file__).parents[2]
 TOGETHER = 15  # updates that all live peers must make together before and after each fault
-PATIENCE = 60.0  # seconds until something that does not happen counts as a hang
-POLL = 0.02  # seconds
-START_TIMEOUT = 10.0  # seconds that a broker has to begin to listen
 
 _forks = multiprocessing.get_context("forkserver")  # a peer is there at once: torch is imported only once
 _forks.set_forkserver_preload(["benchmarks.chaos.peer"])
-
-
-class Hang(Exception):
-    """What should have happened did not."""
-
-
-def until(condition: Callable[[], bool], what: str, patience: float = PATIENCE) -> None:
-    """Wait for it.
-
-    Raises:
-        Hang: It did not come true in time.
-    """
-    deadline = time.monotonic() + patience
-    while not condition():
-        if time.monotonic() > deadline:
-            raise Hang(f"not within {patience:g} s: {what}")
-        time.sleep(POLL)
-
-
-def free_port() -> int:
-    """A port of 127.0.0.1 that nobody uses now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return sock.getsockname()[1]
-
-
-class Broker:
-    """`python -m moolib.broker` at an address."""
-
-    def __init__(self, address: str, prefix: Collection[str] = ()) -> None:
-        command = [*prefix, sys.executable, "-m", "moolib.broker", address]
-        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-        deadline = time.monotonic() + START_TIMEOUT
-        while True:  # the port of a broker that was just killed may still be taken
-            self._log = tempfile.TemporaryFile("w+")  # noqa: SIM115
-            self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=self._log, text=True, env=environment
-            )
-            assert self.process.stdout is not None
-            if line := self.process.stdout.readline():
-                self.address = line.split()[-1]
-                return
-            self.process.wait()
-            if time.monotonic() > deadline:
-                raise Hang(f"no broker could be started at {address}")
-
-    def said(self) -> str:
-        """The end of its log."""
-        self._log.seek(0)
-        return "".join(self._log.readlines()[-40:])
-
-    def signal(self, number: int) -> None:
-        """Send it a signal."""
-        self.process.send_signal(number)
-
-    def kill(self) -> None:
-        """SIGKILL."""
-        self.process.kill()
-        self.process.wait()
 
 
 class Peer:
@@ -225,7 +159,7 @@ class Rig:
             return len(list(itertools.islice(together, TOGETHER))) == TOGETHER
 
         names = ", ".join(one.id for one in members)
-        until(lambda: all(map(enough, members)), f"{names} train together", patience)
+        wait_until(lambda: all(map(enough, members)), f"{names} train together", patience)
 
     @contextmanager
     def watch(self, *victims: Peer) -> Iterator[Watch]:
@@ -257,7 +191,7 @@ class Rig:
             if one.alive:
                 one.signal(signal.SIGUSR1)
         time.sleep(1.0)
-        parts = [f"broker:\n{self.broker.said()}"]
+        parts = ["broker:", *self.broker.errors.splitlines()[-40:]]
         for one in self.peers:
             last = next(one.updates(0.0), None)
             parts.append(f"{one.id}: alive={one.alive}, last {last}\n{one.said()}")

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from agent.storage import checkpoint
-from benchmarks.chaos.rig import Hang, until
-from tests.agent.peers import Processes
+from rigs.experiments import Experiments, read_rows
+from rigs.processes import Hang, Process, wait_until
 
 COUNTERS = ("time", "step", "updates", "model_version", "transitions", "dropped_gradients")
 ROWS = 10  # of a log, until a peer counts as training
@@ -26,7 +26,7 @@ class Training:
     """A broker and two peers, whose leader writes a checkpoint after each rollout."""
 
     def __init__(self, directory: Path, seed: int) -> None:
-        self.processes = Processes(directory)
+        self.processes = Experiments(directory)
         self.random = random.Random(seed)
         self.address = self.processes.broker()
         self.savedir = directory / "save"
@@ -35,7 +35,7 @@ class Training:
         self._mounted = 0
         if IS_ROOT:
             self.mount(f"size={DISK}")
-        self.peers: dict[str, subprocess.Popen] = {}
+        self.peers: dict[str, Process] = {}
         self.fill()
 
     def fill(self) -> None:
@@ -55,18 +55,18 @@ class Training:
 
     def rows(self, name: str) -> list[dict[str, str]]:
         """The log of a peer."""
-        return self.processes.table(self.localdir(name) / "logs.tsv")
+        return read_rows(self.localdir(name) / "logs.tsv")
 
     def train(self, name: str, members: int = len(NAMES)) -> None:
         """Wait until a peer has logged some more rows with so many members."""
         since = len(self.rows(name))
 
         def enough() -> bool:
-            if self.peers[name].poll() is not None:
-                raise Hang(f"{name} has ended: {self.peers[name].communicate()[0]}")
+            if self.peers[name].returncode is not None:
+                raise Hang(f"{name} has ended: {self.peers[name].output}")
             return sum(row["peers"] == str(members) for row in self.rows(name)[since:]) >= ROWS
 
-        until(enough, f"{name} trains in a group of {members}")
+        wait_until(enough, f"{name} trains in a group of {members}")
 
     def leader(self) -> str:
         """The peer that leads."""
@@ -107,9 +107,7 @@ class Training:
 
     def close(self) -> None:
         """Kill what is left."""
-        for process in self.processes.started:
-            process.kill()
-            process.communicate()
+        self.processes.close()
         while self._mounted:
             self.unmount()
 
@@ -138,7 +136,7 @@ def disk_full(training: Training) -> None:
     if training.written() != written:
         raise Hang("the disk was not full")
     ballast.unlink()
-    until(lambda: training.written() != written, "a checkpoint is written again")
+    wait_until(lambda: training.written() != written, "a checkpoint is written again")
 
 
 def disk_read_only(training: Training) -> None:

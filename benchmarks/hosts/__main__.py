@@ -2,7 +2,7 @@
 
     python -m benchmarks.hosts [timeout=2] [longest=60] [seed=1]
 
-A broker and four peers, each in a network namespace of its own (`benchmarks.hosts.network`; needs root).
+A broker and four peers, each in a network namespace of its own (`rigs.network_namespaces`; needs root).
 The peers and the checks are those of `benchmarks.chaos`. A link that is cut is that of one peer's host: the
 others, who still reach the broker, are the majority. Prints a table, and exits with 1 if anything was wrong.
 """
@@ -19,9 +19,10 @@ from pathlib import Path
 
 from agent.cli.arguments import command
 from agent.errors import ConfigError
-from benchmarks.chaos.rig import Broker, Hang, Peer, Rig
-from benchmarks.hosts.network import Condition, Network, missing
+from benchmarks.chaos.rig import Peer, Rig
 from envs.schema import Positive
+from rigs.network_namespaces import Condition, Network, missing
+from rigs.processes import Broker, Hang
 
 PEERS = 4  # on hosts 1 to 4; the broker is on host 0
 PORT = 4431
@@ -61,7 +62,7 @@ def training(
 ) -> Iterator[Rig]:
     """A broker and its peers, training together; their gradients go by the network `advertised`, if given."""
     address = network.address(0, version=version)
-    broker = Broker(f"[{address}]:{PORT}" if version == 6 else f"{address}:{PORT}", network.inside(0))
+    broker = Broker(f"[{address}]:{PORT}" if version == 6 else f"{address}:{PORT}", prefix=network.inside(0))
     with tempfile.TemporaryDirectory(prefix="hosts-") as directory:
         rig = Rig(broker, Path(directory), options.timeout, options.seed, PAUSE)
         try:

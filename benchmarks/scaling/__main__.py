@@ -23,9 +23,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.cli.arguments import command
-from benchmarks.chaos.rig import Broker, free_port
 from benchmarks.scaling import peer
 from benchmarks.scaling.peer import Options
+from rigs.processes import Broker
 
 SETTLE = 1.0  # seconds of training together before the measurement
 TICKS = os.sysconf("SC_CLK_TCK")  # per second, of the processor times in /proc
@@ -53,7 +53,7 @@ class Measured:
 
 def measure(options: Options, count: int, parallel: int) -> Measured:
     """Start so many peers, let them train, end them."""
-    broker = Broker(f"127.0.0.1:{free_port()}")
+    broker = Broker()
     pipes, processes = [], []
     try:
         for i in range(count):
@@ -70,9 +70,9 @@ def measure(options: Options, count: int, parallel: int) -> Measured:
         for pipe in pipes:
             pipe.send((begin, begin + options.seconds))
         time.sleep(SETTLE)
-        before, _ = used(broker.process.pid)
+        before, _ = used(broker.pid)
         time.sleep(options.seconds)
-        after, memory = used(broker.process.pid)
+        after, memory = used(broker.pid)
         results = [pipe.recv() for pipe in pipes]
     finally:
         for process in processes:

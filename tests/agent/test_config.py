@@ -5,16 +5,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-import hydra
 import pytest
 
-from agent.config import ConfigError, from_omegaconf
+from agent.config import ConfigError, differences, from_omegaconf
 from agent.experiment import CONF
-
-
-def compose(*overrides):
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", list(overrides))
+from rigs.settings import compose
 
 
 @pytest.mark.parametrize("env", ["go2", "go2_unitree"])
@@ -91,3 +86,24 @@ def test_the_command_stops_in_one_line(override, tmp_path):
     assert result.stderr.count("\n") == 1, result.stderr
     assert override.split("=")[0].split(".")[-1] in result.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_where_robots_may_live():
+    config = from_omegaconf(compose("env.backend=warp", "device=cuda:3"))
+    assert (config.env.backend, config.env.device) == ("warp", "cuda:3")
+    assert from_omegaconf(compose("env.backend=warp", "env.device=cpu")).env.device == "cpu"
+    assert from_omegaconf(compose()).env.device is None
+    config = from_omegaconf(compose("machine=gpu", "env=go2_unitree", "device=cuda:1"))
+    assert (config.env.name, config.env.backend, config.env.device) == ("go2_unitree", "warp", "cuda:1")
+    assert (config.sequences, config.batch_size, config.unroll_length) == (4096, 1024, 16)
+    with pytest.raises(ConfigError, match=r"env\.device=cuda:0: must be null with env\.backend=mjbatch"):
+        from_omegaconf(compose("env.device=cuda:0"))
+    with pytest.raises(ConfigError, match=r"env\.backend='brax': must be one of mjbatch, warp"):
+        from_omegaconf(compose("env.backend=brax"))
+
+
+def test_differences_name_the_key_and_both_values():
+    ours = {"algorithm": {"clip": 0.2, "epochs": 5}, "unroll_length": 24}
+    theirs = {"algorithm": {"clip": 0.3, "epochs": 5}, "unroll_length": 24}
+    assert differences(ours, theirs) == ["algorithm.clip=0.2 (there: 0.3)"]
+    assert differences(ours, ours) == []

@@ -11,8 +11,8 @@ from agent.errors import ConfigError
 from agent.policies.gait_metrics import Tally
 from envs.go2.state import State
 from envs.results import StepResult
-from tests.agent import untrained as policies
-from tests.envs.helpers import task
+from rigs import untrained_policies as policies
+from rigs.go2_tasks import task
 
 
 def standing(n):

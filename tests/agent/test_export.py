@@ -15,8 +15,8 @@ from scipy.spatial.transform import Rotation
 from agent import export
 from envs import make_pool
 from envs.go2 import model
-from tests.agent import untrained as policies
-from tests.envs.helpers import task
+from rigs import untrained_policies as policies
+from rigs.go2_tasks import task
 
 onnx = pytest.importorskip("onnx", reason="needs the package onnx (extra: export)")
 onnxruntime = pytest.importorskip("onnxruntime", reason="needs the package onnxruntime (extra: export)")

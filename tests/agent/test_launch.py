@@ -9,7 +9,7 @@ import pytest
 
 from agent import launch
 from agent.errors import ConfigError
-from tests.agent.peers import processes
+from rigs.experiments import experiments
 
 ROOT = Path(__file__).parents[2]
 
@@ -65,7 +65,7 @@ def test_mistakes_are_one_line():
 
 
 def test_it_asks_the_broker_and_submits(tmp_path, monkeypatch, capsys):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         address = group.broker()
         monkeypatch.setattr(launch, "is_local", lambda host: False)
         monkeypatch.chdir(tmp_path)

@@ -12,8 +12,8 @@ from agent.errors import ConfigError
 from agent.policies.rendering import Camera, Film, RenderError, backend
 from agent.policies.scene import Troop
 from envs.go2 import model, visual
-from tests.agent import untrained as policies
-from tests.browser import opened
+from rigs import untrained_policies as policies
+from rigs.browser import opened
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import os
 import pytest
 
 from benchmarks.hosts.__main__ import CUT, PEERS, Options, cut, training
-from benchmarks.hosts.network import Network, missing
+from rigs.network_namespaces import Network, missing
 
 
 @pytest.mark.skipif("HERD_TEST_NETWORKS" not in os.environ, reason="on request: HERD_TEST_NETWORKS=1")

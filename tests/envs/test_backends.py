@@ -13,7 +13,7 @@ from envs.go2 import commands, model, rewards, simulation, terminations
 from envs.go2.batch import Go2Batch
 from envs.go2.observations import TERMS
 from envs.go2.state import State
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 def tensors(state: State) -> State:

@@ -6,7 +6,7 @@ from scipy.spatial.transform import Rotation
 
 from envs.go2 import model
 from envs.go2.batch import Go2Batch
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 PRESETS = ("go2", "go2_unitree")
 

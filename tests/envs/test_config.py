@@ -6,7 +6,7 @@ import dataclasses
 import pytest
 
 from envs import EnvConfig, make_pool
-from tests.envs.helpers import preset, task
+from rigs.go2_tasks import preset, task
 
 
 @pytest.mark.parametrize("name", ["go2", "go2_unitree"])

@@ -9,7 +9,7 @@ from envs.go2 import model
 from envs.go2.batch import Go2Batch
 from envs.go2.simulation import Simulation
 from envs.vecenv import VecEnv
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 def start(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:

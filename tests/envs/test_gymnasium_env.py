@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from envs import EnvConfig
 from envs.go2.batch import Go2Batch
 from envs.gymnasium_env import Go2Env, Go2VectorEnv
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 
 def predictable(**changes) -> EnvConfig:

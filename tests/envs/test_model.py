@@ -7,7 +7,7 @@ import pytest
 from envs.go2 import model
 from envs.go2.physics import PHYSICS, torque_limits
 from envs.go2.state import State
-from tests.envs.helpers import net_forces
+from rigs.go2_tasks import net_forces
 
 
 @pytest.mark.parametrize("physics", PHYSICS)

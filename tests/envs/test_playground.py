@@ -9,7 +9,7 @@ from envs import EnvConfig
 from envs.go2 import model
 from envs.go2.batch import Go2Batch
 from envs.go2.playground import from_playground, mjcf, to_playground
-from tests.envs.helpers import preset, task
+from rigs.go2_tasks import preset, task
 
 FEET = ("FR", "FL", "RR", "RL")  # Playground's order
 

@@ -9,7 +9,7 @@ from envs import make_pool
 from envs.go2.batch import Go2Batch
 from envs.go2.rewards import Rewarder
 from envs.go2.simulation import Simulation
-from tests.envs.helpers import task
+from rigs.go2_tasks import task
 
 TIMEOUT = 30.0  # s, bounds a hang
 

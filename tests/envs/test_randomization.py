@@ -5,7 +5,7 @@ import numpy as np
 from envs.go2 import model
 from envs.go2.batch import Go2Batch
 from envs.go2.simulation import Simulation
-from tests.envs.helpers import RANDOMISED, randomised, task
+from rigs.go2_tasks import RANDOMISED, randomised, task
 
 
 def test_randomisation_is_per_robot_and_in_range():

@@ -11,7 +11,7 @@ from envs.go2 import commands, observations, rewards, terminations
 from envs.go2.batch import Go2Batch
 from envs.go2.model import JOINT_RANGE
 from envs.go2.state import State, gravity_in_base, rotate_inverse
-from tests.envs.helpers import net_forces, preset, task
+from rigs.go2_tasks import net_forces, preset, task
 
 Q0 = np.array([0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5])
 

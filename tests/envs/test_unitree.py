@@ -13,7 +13,7 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from envs.go2.batch import Go2Batch
-from tests.envs.helpers import net_forces, preset, task
+from rigs.go2_tasks import net_forces, preset, task
 
 N, STEPS, DT = 8, 120, 0.02
 Q0 = np.array([0.1, 0.8, -1.5, -0.1, 0.8, -1.5, 0.1, 1.0, -1.5, -0.1, 1.0, -1.5])

@@ -11,7 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from envs import EnvConfig, make_pool
 from envs.go2 import model
-from tests.envs.helpers import RANDOMISED, randomised, task
+from rigs.go2_tasks import RANDOMISED, randomised, task
 
 pytest.importorskip("mujoco_warp", reason="MuJoCo Warp is not installed: pip install 'herd[gpu]'")
 

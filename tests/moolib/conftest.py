@@ -3,8 +3,7 @@
 import pytest
 
 import moolib
-
-from .members import Member
+from rigs.local_members import Member
 
 
 @pytest.fixture

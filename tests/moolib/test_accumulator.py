@@ -7,8 +7,7 @@ import torch
 
 import moolib
 from moolib.rounds import MIN_SPLIT
-
-from .members import gather, have, want
+from rigs.local_members import gather, have, want
 
 
 def test_one_peer_alone_that_owns_its_rpc(address):

@@ -6,7 +6,7 @@ import time
 import pytest
 import torch
 
-from .members import gather, have, run, want
+from rigs.local_members import gather, have, run, want
 
 
 def test_a_joiner_gets_parameters_buffers_and_state_of_the_leader(join):

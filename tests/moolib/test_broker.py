@@ -9,9 +9,8 @@ import pytest
 
 import moolib
 from moolib.broker import format_status, main
-
-from .members import Member, gather, have, want
-from .processes import ENVIRONMENT
+from rigs.local_members import Member, gather, have, want
+from rigs.processes import environment
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +39,7 @@ while rpc.sync("broker", "broker.status") == {}:
     broker.update()
 assert "torch" not in sys.modules
 """
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=ENVIRONMENT)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment())
 
 
 def test_status(broker, capsys):

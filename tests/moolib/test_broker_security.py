@@ -9,10 +9,9 @@ import pytest
 
 import moolib
 from moolib.broker import MAX_MESSAGE
-from tests.moolib.certificates import self_signed
-
-from .members import Member, gather, have, run, want
-from .processes import ENVIRONMENT, Broker
+from rigs.local_members import Member, gather, have, run, want
+from rigs.processes import Broker, environment
+from rigs.rpcs import ANY, self_signed
 
 
 @pytest.fixture
@@ -24,11 +23,9 @@ def keys(tmp_path):
     return [str(path) for path in paths]
 
 
-def ask_status(address: str, *options: str, **environment: str) -> subprocess.CompletedProcess:
+def ask_status(address: str, *options: str, **variables: str) -> subprocess.CompletedProcess:
     command = [sys.executable, "-m", "moolib.broker", "--status", address, *options]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=30, env={**ENVIRONMENT, **environment}
-    )
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment(**variables))
 
 
 def train_a_step(address: str, **security) -> None:
@@ -44,7 +41,7 @@ def train_a_step(address: str, **security) -> None:
 
 
 def test_a_key_lets_in_who_has_it_and_nobody_else(keys, monkeypatch):
-    broker = Broker(0, "--key-file", keys[0])
+    broker = Broker(ANY, "--key-file", keys[0])
     train_a_step(broker.address, key_file=keys[0])
     monkeypatch.setenv("MOOLIB_KEY_FILE", keys[0])
     train_a_step(broker.address)
@@ -56,13 +53,13 @@ def test_a_key_lets_in_who_has_it_and_nobody_else(keys, monkeypatch):
         run([stranger], lambda: "keys differ" in stranger.rpc.debug_info()["refused"])  # noqa: B023
         assert stranger.group.members() == []
         stranger.close()
-    for options, environment, answer in (
+    for options, variables, answer in (
         (("--key-file", keys[0]), {}, ""),
         ((), {"MOOLIB_KEY_FILE": keys[0]}, ""),
         (("--key-file", keys[1]), {}, f"broker: no broker answered at {broker.address} "),
         ((), {}, f"broker: no broker answered at {broker.address} "),
     ):
-        asked = ask_status(broker.address, *options, **environment)
+        asked = ask_status(broker.address, *options, **variables)
         assert (asked.returncode == 0) == (answer == "")
         assert asked.stderr.startswith(answer) and "Traceback" not in asked.stderr
         assert ("keys differ" in asked.stderr) == bool(answer)
@@ -70,7 +67,7 @@ def test_a_key_lets_in_who_has_it_and_nobody_else(keys, monkeypatch):
 
 
 def test_the_broker_takes_its_key_from_the_environment(keys, monkeypatch):
-    monkeypatch.setitem(ENVIRONMENT, "MOOLIB_KEY_FILE", keys[0])
+    monkeypatch.setenv("MOOLIB_KEY_FILE", keys[0])
     broker = Broker()
     train_a_step(broker.address, key_file=keys[0])
     assert broker.end() == 0
@@ -80,7 +77,7 @@ def test_a_key_file_that_cannot_be_used_is_one_line(tmp_path):
     (tmp_path / "short").write_text("too short")
     for name in ("none", "short"):
         command = [sys.executable, "-m", "moolib.broker", "127.0.0.1:0", "--key-file", str(tmp_path / name)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=ENVIRONMENT)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30, env=environment())
         assert done.returncode == 1 and done.stdout == ""
         assert done.stderr.startswith("broker: ") and str(tmp_path / name) in done.stderr
         assert done.stderr.count("\n") == 1
@@ -88,7 +85,7 @@ def test_a_key_file_that_cannot_be_used_is_one_line(tmp_path):
 
 def test_tls(tmp_path):
     pair = self_signed(tmp_path)
-    broker = Broker(0, "--tls-cert", pair["tls_cert"], "--tls-key", pair["tls_key"])
+    broker = Broker(ANY, "--tls-cert", pair["tls_cert"], "--tls-key", pair["tls_key"])
     train_a_step(broker.address, tls_cert=pair["tls_cert"])
     assert ask_status(broker.address, "--tls-cert", pair["tls_cert"]).returncode == 0
     plain = moolib.Rpc()
@@ -110,7 +107,7 @@ def has_ipv6() -> bool:
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6")
 def test_ipv6():
-    broker = Broker(host="[::1]")
+    broker = Broker("[::1]:0")
     assert broker.address.startswith("[::1]:")
     train_a_step(broker.address)  # gloo, too, connects over it
     server = moolib.Rpc()

@@ -6,8 +6,8 @@ import time
 import pytest
 
 from moolib.membership import RETURN_TIME
-
-from .processes import Broker, Peer, Process, free_port, train_together, until
+from rigs.momentum_peer import MomentumPeer, train_together
+from rigs.processes import Broker, Process
 
 
 @pytest.fixture
@@ -27,12 +27,15 @@ def start():
 
 def test_peers_come_and_go(start):
     broker = start(Broker)
-    a, b, c = (start(Peer, broker.address, name, seed, timeout=2.0) for seed, name in enumerate("abc"))
+    a, b, c = (
+        start(MomentumPeer, broker.address, name, seed, timeout=2.0) for seed, name in enumerate("abc")
+    )
     train_together([a, b, c])
 
     c.kill()  # the leader, as its name is the greatest of those with equal versions
     train_together([a, b])
-    c, d = start(Peer, broker.address, "c", 7), start(Peer, broker.address, "d", 8)  # c under its old name
+    c = start(MomentumPeer, broker.address, "c", 7)  # under its old name
+    d = start(MomentumPeer, broker.address, "d", 8)
     train_together([a, b, c, d])
 
     b.signal(signal.SIGSTOP)
@@ -52,13 +55,12 @@ def test_peers_come_and_go(start):
 
 
 def test_the_broker_dies_and_returns_without_a_pause(start):
-    port = free_port()
-    broker = start(Broker, port)
-    peers = [start(Peer, broker.address, name, seed) for seed, name in enumerate("abc")]
+    broker = start(Broker)
+    peers = [start(MomentumPeer, broker.address, name, seed) for seed, name in enumerate("abc")]
     train_together(peers)
     broker.kill()
     train_together(peers, 100)
-    broker = start(Broker, port)
+    broker = start(Broker, broker.address)
     before = time.monotonic()
     time.sleep(RETURN_TIME + 0.5)
     train_together(peers)
@@ -69,17 +71,14 @@ def test_the_broker_dies_and_returns_without_a_pause(start):
 
     broker.kill()  # and now together with a peer
     peers.pop().kill()
-    start(Broker, port)
+    start(Broker, broker.address)
     train_together(peers)
 
 
 def test_the_broker_as_a_program(start):
     broker = start(Broker)
-    port = broker.address.rpartition(":")[2]
-    again = start(Process, "-m", "moolib.broker", f"127.0.0.1:{port}")
-    until(lambda: again.child.poll() is not None)
-    assert again.end() != 0 and len(again.errors.splitlines()) == 1 and "in use" in again.errors
+    again = start(Process, "-m", "moolib.broker", broker.address)
+    assert again.wait() != 0 and len(again.errors.splitlines()) == 1 and "in use" in again.errors
     wrong = start(Process, "-m", "moolib.broker", "nonsense")
-    until(lambda: wrong.child.poll() is not None)
-    assert wrong.end() != 0 and len(wrong.errors.splitlines()) == 1 and "nonsense" in wrong.errors
+    assert wrong.wait() != 0 and len(wrong.errors.splitlines()) == 1 and "nonsense" in wrong.errors
     assert broker.end() == 0 and "Traceback" not in broker.errors

@@ -16,8 +16,8 @@ import pytest
 import torch
 
 from moolib import EnvPool, RpcError
-from tests.moolib import example_envs as envs
-from tests.moolib.peers import eventually
+from rigs import example_envs as envs
+from rigs.processes import wait_until
 
 
 @pytest.fixture
@@ -265,7 +265,7 @@ def test_closing_ends_the_processes_and_their_environments(tmp_path):
 def test_workers_end_with_a_killed_parent():
     program = """
 import sys, torch, moolib
-from tests.moolib import example_envs as envs
+from rigs import example_envs as envs
 pool = moolib.EnvPool(envs.Trouble, 2, 2, 1)
 pool.step(0, torch.zeros(2, dtype=torch.int64)).result(20)
 pool.step(0, torch.tensor([0, 3]))
@@ -286,5 +286,5 @@ sys.stdin.read()
     finally:
         parent.kill()
         parent.communicate()
-    assert eventually(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
+    wait_until(lambda: not any(os.path.exists(f"/proc/{pid}") for pid in workers))
     assert set(os.listdir("/dev/shm")) <= shared

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 import moolib
-
-from .processes import Broker, Process, until
+from rigs.processes import Broker, Process
 
 DOCS = Path(__file__).parents[2] / "docs" / "moolib.md"
 
@@ -22,8 +21,7 @@ def test_the_program_of_the_documentation(tmp_path):
     broker = Broker()
     peers = [Process(str(path), broker.address) for _ in range(2)]
     for peer in peers:
-        until(lambda: peer.child.poll() is not None, 60)  # noqa: B023
-        assert peer.end() == 0, peer.errors
+        assert peer.wait() == 0, peer.errors
         assert re.fullmatch(r"6\d updates, [12] peers", peer.lines[-1])
     assert broker.end() == 0
 

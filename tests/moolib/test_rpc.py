@@ -12,7 +12,7 @@ import torch
 
 import moolib
 from moolib import Rpc, RpcError
-from tests.moolib.peers import named, serving
+from rigs.rpcs import named, serving
 
 
 def test_calls_keep_types_and_keywords():

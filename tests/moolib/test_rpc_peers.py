@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from moolib import Rpc, RpcError
-from tests.moolib.peers import ANY, eventually, named, serving
+from rigs.processes import wait_until
+from rigs.rpcs import ANY, named, serving
 
 SERVER = """
 import sys, moolib
@@ -122,7 +123,7 @@ def test_a_second_live_peer_of_a_name_is_refused():
         second.sync("server", "double", 1)
     assert first.sync("server", "double", 1) == 2
     first._close()
-    assert eventually(lambda: "server" in second.debug_info()["peers"])
+    wait_until(lambda: "server" in second.debug_info()["peers"])
     assert second.sync("server", "double", 1) == 2
 
 
@@ -144,7 +145,7 @@ def test_collected_rpcs_close_and_their_callers_reconnect():
     server.define("cycle", lambda rpc=server: rpc)
     del server
     gc.collect()
-    assert eventually(lambda: threading.active_count() < threads)
+    wait_until(lambda: threading.active_count() < threads)
     client.set_timeout(0.2)
     with pytest.raises(RuntimeError, match="timed out"):
         client.sync("server", "double", 1)
@@ -191,7 +192,7 @@ def test_a_frozen_process_gives_way_to_its_successor(process):
     child.send_signal(signal.SIGSTOP)
     successor = named("server", address)
     successor.define("who", lambda: "successor")
-    assert eventually(lambda: "broker" in successor.debug_info()["peers"])
+    wait_until(lambda: "broker" in successor.debug_info()["peers"])
     assert server.sync("server", "who") == "successor"
     child.send_signal(signal.SIGCONT)
 

@@ -11,7 +11,8 @@ import pytest
 import torch
 
 from moolib import Rpc, RpcError
-from tests.moolib.peers import eventually, named
+from rigs.processes import wait_until
+from rigs.rpcs import named
 
 
 @pytest.fixture
@@ -27,7 +28,8 @@ def test_deferred_answers(pair):
     kept = []
     server.define_deferred("f", lambda ret, x, sign=1: kept.append((ret, sign * x)))
     futures = [call(3), call(4, sign=-1)]
-    assert eventually(lambda: len(kept) == 2) and not any(future.done() for future in futures)
+    wait_until(lambda: len(kept) == 2)
+    assert not any(future.done() for future in futures)
     for ret, value in reversed(kept):
         ret(value)
     assert sorted(future.result(10) for future in futures) == [-4, 3]
@@ -92,7 +94,7 @@ def test_dynamic_batching_stacks_what_waits(pair):
     server, call = pair
     queue = server.define_queue("f", batch_size=3, dynamic_batching=True)
     futures = [call(torch.full((2,), i), {"n": np.arange(2) + i}, f"name{i}", flag=None) for i in range(4)]
-    assert eventually(lambda: queue.size() == 4)
+    wait_until(lambda: queue.size() == 4)
     ret, (x, n, names), kwargs = queue.get(10)
     assert x.tolist() == [[0, 0], [1, 1], [2, 2]]
     assert n["n"].tolist() == [[0, 1], [1, 2], [2, 3]]

@@ -17,8 +17,8 @@ import moolib
 from moolib import Rpc, RpcError, wire
 from moolib.link import MAGIC, VERSION
 from moolib.security import KEY_FILE_VARIABLE, Handshake
-from tests.moolib.certificates import self_signed
-from tests.moolib.peers import ANY, eventually, named, serving
+from rigs.processes import wait_until
+from rigs.rpcs import ANY, named, self_signed, serving
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ def test_strangers_may_only_send_small_frames(caplog):
             sock = attach(address)
             sock.sendall(wire.PREFIX.pack(wire.GREET, 0, 5000, 0, 0))
             heard(sock)
-            assert eventually(lambda: "frame out of bounds: kind 1, name 0, body 5000" in caplog.text)
+            wait_until(lambda: "frame out of bounds: kind 1, name 0, body 5000" in caplog.text)
     finally:
         moolib.set_logging(logging.getLogger("moolib"))
         moolib.set_log_level("error")
@@ -231,7 +231,7 @@ def test_garbage_before_the_handshake_is_harmless(seed):
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
     # None of the 60 stays open; a few others may come and go with what earlier tests left to the collector.
-    assert eventually(lambda: len(os.listdir("/proc/self/fd")) < descriptors + 10)
+    wait_until(lambda: len(os.listdir("/proc/self/fd")) < descriptors + 10)
     assert named("client", address).sync("server", "double", 3) == 6
     assert list(server.debug_info()["peers"]) in ([], ["client"])
 
@@ -251,7 +251,7 @@ def test_garbage_of_a_peer_is_harmless(seed):
             sock.sendall(head + name + body + rng.randbytes(rng.randrange(200)))
         sock.close()
     assert named("client", address).sync("server", "double", 3) == 6
-    assert eventually(lambda: list(server.debug_info()["peers"]) in ([], ["client"]))
+    wait_until(lambda: list(server.debug_info()["peers"]) in ([], ["client"]))
 
 
 def test_claims_of_huge_messages_cost_nothing():
@@ -260,7 +260,7 @@ def test_claims_of_huge_messages_cost_nothing():
         sock = shaken(address, server)
         sock.sendall(wire.PREFIX.pack(wire.CALL, 0, body, payload, 1))
         assert heard(sock) == b""
-        assert eventually(lambda: not server.debug_info()["peers"])
+        wait_until(lambda: not server.debug_info()["peers"])
     assert named("client", address).sync("server", "double", 3) == 6
 
 

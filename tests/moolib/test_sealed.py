@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from moolib.sealed import LENGTH, RECORD_SIZE, SealedSocket
 from moolib.security import Cipher, Handshake
 from moolib.wire import WireError
-from tests.moolib.peers import eventually, named, serving
+from rigs.processes import wait_until
+from rigs.rpcs import named, serving
 
 KEY = b"k" * 32
 SECURITY = SimpleNamespace(key=b"a shared key of some length")
@@ -164,7 +165,7 @@ def test_a_tampered_connection_is_closed_and_said_so(tmp_path, monkeypatch):
     assert [level for level, _ in said] == ["error"] and "changed on its way" in said[0][1]
     client.set_timeout(20)
     assert client.sync("secret-server", "double", 4) == 8  # over a new connection
-    assert eventually(lambda: list(server.debug_info()["peers"]) == ["secret-client"])
+    wait_until(lambda: list(server.debug_info()["peers"]) == ["secret-client"])
     wire.close()
 
 

@@ -12,8 +12,8 @@ from plots import command, report, walk
 from plots.charts import Chart, Line, number
 from plots.run import compare_checksums, load_run
 from plots.table import PlotError
-from tests.agent import untrained as policies
-from tests.browser import opened
+from rigs import untrained_policies as policies
+from rigs.browser import opened
 
 NAMES = [column.name for column in columns(("gait",))]
 CONFIG = {

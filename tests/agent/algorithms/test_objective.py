@@ -1,81 +1,28 @@
-"""Losses and bootstraps of PPO and V-trace against hand-computed numbers and torch.distributions."""
+"""Losses and bootstraps of PPO and V-trace against hand-computed numbers."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import nn
-from torch.distributions import Independent, Normal
 
-from agent.algorithms.objective import METRICS, entropy, log_prob, loss, minibatches, prepare
-from agent.algorithms.rollout import Minibatch, Rollout
-from agent.config import AlgorithmConfig, OptimizerConfig
-
-OPTIMIZER = OptimizerConfig(1e-3, "constant", 1e-3, 1, 0.01, 0.9, 0.999, 1e-8)
-PPO = AlgorithmConfig(
-    name="ppo", discounting=0.5, trace_decay=0.5, epochs=2, clip=0.2, clip_rho=1.0, clip_c=1.0, targets="gae",
-    baseline_cost=0.5, clip_value=False, entropy_cost=0.0, normalize_advantages=False, grad_norm_clipping=1.0,
-    optimizer=OPTIMIZER,
-)  # fmt: skip
+from agent.algorithms.objective import Metrics, compute_targets, loss, make_loss
+from agent.algorithms.rollout import Minibatch
+from agent.models.gaussian import log_prob
+from rigs.toy_objective import PPO, Toy, rollout
 
 
-class Toy(nn.Module):
-    """Mean action = w · obs, value = sum of obs; one observation and one action number."""
-
-    def __init__(self):
-        super().__init__()
-        self.w = nn.Parameter(torch.tensor(1.0, dtype=torch.float64))
-        self.log_std = nn.Parameter(torch.zeros(1, dtype=torch.float64))
-
-    def unroll(self, obs, start, memory):
-        return self.w * obs, obs.sum(-1)
-
-    def values(self, obs, start, memory):
-        return obs.sum(-1), memory
-
-    def value(self, obs, memory):
-        return obs.sum(-1)
-
-
-def rollout(obs, reward, terminated, truncated, final_obs):
-    """One robot; the policy that acted was the toy itself, and each action its mean."""
-
-    def column(numbers, dtype=torch.float64):
-        return torch.tensor(numbers, dtype=dtype).unsqueeze(1)
-
-    obs = column(obs).unsqueeze(-1)
-    return Rollout(
-        obs=obs,
-        start=torch.zeros(len(obs), 1, dtype=torch.bool),
-        action=obs[:-1].clone(),
-        log_prob=log_prob(obs[:-1], torch.zeros(1, dtype=torch.float64), obs[:-1]),
-        reward=column(reward),
-        terminated=column(terminated, torch.bool),
-        truncated=column(truncated, torch.bool),
-        final_obs=column(final_obs).unsqueeze(-1),
-        version=torch.zeros(len(reward), dtype=torch.int64),
-    )
-
-
-def test_log_prob_and_entropy_are_those_of_torch():
-    mean, action, log_std = torch.randn(3, 4), torch.randn(3, 4), torch.randn(4)
-    distribution = Independent(Normal(mean, log_std.exp()), 1)
-    torch.testing.assert_close(log_prob(mean, log_std, action), distribution.log_prob(action))
-    torch.testing.assert_close(entropy(log_std), distribution.entropy()[0])
-
-
-def test_prepare_bootstraps_a_timeout_with_the_value_of_the_final_observation():
+def test_compute_targets_bootstraps_a_timeout_with_the_value_of_the_final_observation():
     # V = obs. Step 0 ends by a time-out whose final observation is worth 8, the next episode begins at 3.
     data = rollout([1.0, 3.0, 5.0], [1.0, 1.0], [0, 0], [1, 0], final_obs=[8.0, 99.0])
-    batch = prepare(Toy(), data, PPO)
+    batch = compute_targets(Toy(), data, PPO)
     # target_0 = 1 + 0.5 * 8 = 5 (no trace over the end); target_1 = 1 + 0.5 * 5 = 3.5.
     assert batch.target[:, 0].tolist() == [5.0, 3.5]
     assert batch.advantage[:, 0].tolist() == [4.0, 0.5]
 
 
-def test_prepare_does_not_bootstrap_a_fall():
+def test_compute_targets_does_not_bootstrap_a_fall():
     data = rollout([1.0, 3.0, 5.0], [1.0, 1.0], [1, 0], [0, 0], final_obs=[8.0, 8.0])
-    assert prepare(Toy(), data, PPO).target[:, 0].tolist() == [1.0, 3.5]
+    assert compute_targets(Toy(), data, PPO).target[:, 0].tolist() == [1.0, 3.5]
 
 
 def minibatch(ratio, advantage, target=0.0):
@@ -96,7 +43,7 @@ def minibatch(ratio, advantage, target=0.0):
 def test_clipped_surrogate_by_hand(ratio, advantage, expected):
     total, metrics = loss(Toy(), minibatch(ratio, advantage), PPO)
     assert total.item() == pytest.approx(expected)
-    assert dict(zip(METRICS, metrics.tolist(), strict=True))["clip_fraction"] == float(abs(ratio - 1) > 0.2)
+    assert Metrics(*metrics.tolist()).clip_fraction == float(abs(ratio - 1) > 0.2)
 
 
 def test_value_and_entropy_terms_by_hand():
@@ -114,12 +61,12 @@ def test_vtrace_follows_the_gradient_of_log_prob_times_advantage():
     assert toy.w.grad.item() == pytest.approx(9.0)
 
 
-def test_minibatches_are_whole_unrolls_and_each_epoch_holds_every_sequence_once():
-    sequences = torch.arange(6.0).expand(3, 6)
-    batch = Minibatch(*[sequences] * 7, memory=(torch.arange(6.0),))
-    parts = list(minibatches(batch, 2, epochs=2, generator=torch.Generator().manual_seed(0)))
-    assert [part.obs.shape for part in parts] == [(3, 2)] * 6
-    orders = [torch.cat([p.obs[0] for p in parts[i : i + 3]]) for i in (0, 3)]
-    assert all(sorted(order.tolist()) == list(range(6)) for order in orders)
-    assert orders[0].tolist() != orders[1].tolist()
-    assert all(torch.equal(p.memory[0], p.obs[2]) for p in parts)
+def test_tf32_is_a_setting_of_gpus_alone():
+    """On a GPU it is set either way; a peer on the CPU leaves the process as it was."""
+    policy = torch.nn.Linear(1, 1)
+    before, found = torch.get_float32_matmul_precision(), []
+    for device, precision in (("cuda:0", "tf32"), ("cpu", "auto"), ("cuda:0", "float32")):
+        make_loss(policy, PPO, device, precision)
+        found.append(torch.get_float32_matmul_precision())
+    torch.set_float32_matmul_precision(before)
+    assert found == ["high", "high", "highest"]

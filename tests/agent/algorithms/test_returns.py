@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from agent.algorithms.returns import next_values, vtrace
+from agent.algorithms.returns import next_values, vtrace_returns
 
 
 def column(*numbers):
@@ -24,7 +24,7 @@ def test_next_value_is_zero_after_a_fall_and_that_of_the_final_observation_at_a_
 
 def test_gae_by_hand():
     # γ = λ = 0.5, no end. δ = (1 + 1 - 1, 2 + 2 - 2) = (1, 2); A_1 = 2; A_0 = 1 + 0.25 * 2 = 1.5.
-    targets, advantages = vtrace(
+    targets, advantages = vtrace_returns(
         column(1.0, 2.0), column(1.0, 2.0), column(2.0, 4.0), flags(0, 0), None, 0.5, 0.5
     )
     assert advantages[:, 0].tolist() == [1.5, 2.0]
@@ -32,7 +32,7 @@ def test_gae_by_hand():
 
 
 def test_no_trace_crosses_the_end_of_an_episode():
-    _, advantages = vtrace(
+    _, advantages = vtrace_returns(
         column(1.0, 100.0), column(0.0, 0.0), column(0.0, 0.0), flags(1, 0), None, 0.9, 0.9
     )
     assert advantages[:, 0].tolist() == [1.0, 100.0]
@@ -43,7 +43,7 @@ def test_a_timeout_bootstraps_and_a_fall_does_not():
     for terminated, truncated, expected in [(1, 0, 1.0), (0, 1, 1.0 + 0.5 * 10.0), (0, 0, 1.0 + 0.5 * 7.0)]:
         ended = flags(terminated), flags(truncated)
         following = next_values(values, final, *ended)
-        targets, _ = vtrace(column(1.0), values[:1], following, ended[0] | ended[1], None, 0.5, 1.0)
+        targets, _ = vtrace_returns(column(1.0), values[:1], following, ended[0] | ended[1], None, 0.5, 1.0)
         assert targets.item() == expected
 
 
@@ -70,7 +70,7 @@ def test_vtrace_against_the_sum_of_the_paper(clip_rho, clip_c):
     bootstrap, discount = rng.normal(), 0.97
     expected = slow_vtrace(rewards, values, bootstrap, np.full(7, discount), rhos, clip_rho, clip_c)
     following = np.append(values[1:], bootstrap)
-    got = vtrace(
+    got = vtrace_returns(
         column(*rewards), column(*values), column(*following), flags(*[0] * 7), column(*np.log(rhos)),
         discount, 1.0, clip_rho, clip_c,
     )  # fmt: skip
@@ -82,8 +82,10 @@ def test_vtrace_with_equal_policies_is_gae():
     rng = torch.Generator().manual_seed(1)
     rewards, values, following = torch.randn(3, 9, 4, generator=rng, dtype=torch.float64)
     done = torch.rand(9, 4, generator=rng) < 0.2
-    on_policy = vtrace(rewards, values, following, done, None, 0.99, 0.95)
-    off_policy = vtrace(rewards, values, following, done, torch.zeros(9, 4, dtype=torch.float64), 0.99, 0.95)
+    on_policy = vtrace_returns(rewards, values, following, done, None, 0.99, 0.95)
+    off_policy = vtrace_returns(
+        rewards, values, following, done, torch.zeros(9, 4, dtype=torch.float64), 0.99, 0.95
+    )
     for a, b in zip(on_policy, off_policy, strict=True):
         torch.testing.assert_close(a, b, rtol=0, atol=0)
     torch.testing.assert_close(on_policy[0] - values, on_policy[1])

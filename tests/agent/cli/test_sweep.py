@@ -11,7 +11,7 @@ from rich.console import Console
 
 from agent.cli.sweep import Outcome, choices, flags_first, table
 from agent.experiment import check_overrides
-from tests.agent.peers import TINY
+from rigs.settings import TINY
 
 
 def start(directory, *arguments: str) -> subprocess.Popen:

@@ -3,7 +3,7 @@
 import torch
 from torch import nn
 
-from agent.models.equivariant import Lift, Project, Reflection
+from agent.models.equivariant import EquivariantHead, EquivariantLinear, Reflection
 
 FLIP = Reflection(torch.tensor([1, 0, 2]), torch.tensor([1.0, 1.0, -1.0]))  # two change places, one its sign
 
@@ -12,8 +12,8 @@ def reflect(x, reflection):
     return x[..., reflection.index] * reflection.sign
 
 
-def test_lift_by_hand():
-    layer = Lift(FLIP, 2)
+def test_a_hidden_layer_by_hand():
+    layer = EquivariantLinear(FLIP, 2)
     layer.weight.data = torch.tensor([[2.0, 3.0, 5.0]])
     layer.bias.data = torch.tensor([1.0])
     x = torch.tensor([1.0, 10.0, 100.0])
@@ -21,8 +21,8 @@ def test_lift_by_hand():
     assert layer(x).tolist() == [533.0, -476.0]
 
 
-def test_project_by_hand():
-    layer = Project(FLIP, Reflection(torch.tensor([1, 0]), torch.tensor([-1.0, -1.0])))
+def test_a_head_by_hand():
+    layer = EquivariantHead(FLIP, Reflection(torch.tensor([1, 0]), torch.tensor([-1.0, -1.0])))
     layer.weight.data = torch.tensor([[1.0, 0.0, 0.0], [0.0, 2.0, 4.0]])
     layer.bias.data = torch.tensor([1.0, 3.0])
     x = torch.tensor([1.0, 10.0, 100.0])
@@ -33,15 +33,15 @@ def test_project_by_hand():
 def test_a_network_of_them_commutes_with_the_mirror():
     torch.manual_seed(0)
     pairs = Reflection.of_pairs(8)
-    lifts = [Lift(FLIP, 8), Lift(pairs, 8)]
-    for layer in lifts:
+    layers = [EquivariantLinear(FLIP, 8), EquivariantLinear(pairs, 8)]
+    for layer in layers:
         nn.init.normal_(layer.weight)
         nn.init.normal_(layer.bias)
-    actor, critic = Project(pairs, FLIP), Project(pairs, Reflection.identity(1))
+    actor, critic = EquivariantHead(pairs, FLIP), EquivariantHead(pairs, Reflection.identity(1))
     for layer in (actor, critic):
         nn.init.normal_(layer.weight)
         nn.init.normal_(layer.bias)
-    trunk = nn.Sequential(lifts[0], nn.ReLU(), lifts[1], nn.ReLU())
+    trunk = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
     x = torch.randn(50, 3)
     here, there = trunk(x), trunk(reflect(x, FLIP))
     torch.testing.assert_close(actor(there), reflect(actor(here), FLIP))

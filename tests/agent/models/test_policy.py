@@ -1,12 +1,11 @@
-"""Policies: `act` against `unroll`, memory at episode starts, mirror symmetry, the normaliser."""
+"""Policies: `act` against `unroll`, hidden states at episode is_firsts, mirror symmetry."""
 
 from types import SimpleNamespace
 
 import pytest
 import torch
 
-from agent.config import ModelConfig
-from agent.models.policy import Normalizer, make_policy
+from agent.models.policy import ModelConfig, make_policy
 
 OBS, ACTIONS = 5, 3
 
@@ -26,37 +25,37 @@ def policy(request):
 
 def test_unroll_is_acting_step_by_step(policy):
     obs = torch.randn(6, 4, OBS)
-    start = torch.rand(6, 4) < 0.3
-    memory = policy.initial_memory(4)
-    means, values = policy.unroll(obs, start, memory)
-    again, memories = policy.values(obs, start, memory)
+    is_first = torch.rand(6, 4) < 0.3
+    hidden = policy.initial_hidden(4)
+    means, values = policy.unroll(obs, is_first, hidden)
+    again, states = policy.values(obs, is_first, hidden)
     torch.testing.assert_close(values, again)
     for t in range(6):
-        mean, memory = policy.act(obs[t], start[t], memory)
+        mean, hidden = policy.act(obs[t], is_first[t], hidden)
         torch.testing.assert_close(means[t], mean)
-        for whole, single in zip(memories, memory, strict=True):
+        for whole, single in zip(states, hidden, strict=True):
             torch.testing.assert_close(whole[t], single)
     assert values.shape == (6, 4)
 
 
 def test_value_of_the_observation_after_a_step_is_that_of_a_longer_unroll(policy):
-    obs, start = torch.randn(4, 2, OBS), torch.zeros(4, 2, dtype=torch.bool)
-    _, values = policy.unroll(obs, start, policy.initial_memory(2))
-    _, memories = policy.values(obs[:3], start[:3], policy.initial_memory(2))
-    torch.testing.assert_close(policy.value(obs[3], tuple(m[2] for m in memories)), values[3])
+    obs, is_first = torch.randn(4, 2, OBS), torch.zeros(4, 2, dtype=torch.bool)
+    _, values = policy.unroll(obs, is_first, policy.initial_hidden(2))
+    _, states = policy.values(obs[:3], is_first[:3], policy.initial_hidden(2))
+    torch.testing.assert_close(policy.value(obs[3], tuple(m[2] for m in states)), values[3])
 
 
 def test_an_episode_start_forgets_what_was_before():
     policy = make_policy(config("lstm"), OBS, ACTIONS, None)
     obs = torch.randn(3, 1, OBS)
-    start = torch.tensor([[False], [True], [False]])
+    is_first = torch.tensor([[False], [True], [False]])
     other = obs.clone()
     other[0] += 1.0
-    means, _ = policy.unroll(obs, start, policy.initial_memory(1))
-    changed, _ = policy.unroll(other, start, policy.initial_memory(1))
+    means, _ = policy.unroll(obs, is_first, policy.initial_hidden(1))
+    changed, _ = policy.unroll(other, is_first, policy.initial_hidden(1))
     assert not torch.equal(means[0], changed[0])
     assert torch.equal(means[1:], changed[1:])
-    kept, _ = policy.unroll(other, torch.zeros_like(start), policy.initial_memory(1))
+    kept, _ = policy.unroll(other, torch.zeros_like(is_first), policy.initial_hidden(1))
     assert not torch.equal(means[1:], kept[1:])
 
 
@@ -69,30 +68,9 @@ def test_the_mirrored_actor_answers_mirrored_observations_with_mirrored_actions(
     )
     policy = make_policy(config("mlp", mirror=True), OBS, ACTIONS, mirror)
     obs = torch.randn(7, OBS)
-    start = torch.zeros(7, dtype=torch.bool)
+    is_first = torch.zeros(7, dtype=torch.bool)
     mirrored_obs = obs[:, mirror.obs_index] * torch.tensor(mirror.obs_sign)
-    mean, _ = policy.act(obs, start, ())
-    mirrored, _ = policy.act(mirrored_obs, start, ())
+    mean, _ = policy.act(obs, is_first, ())
+    mirrored, _ = policy.act(mirrored_obs, is_first, ())
     torch.testing.assert_close(mirrored, mean[:, mirror.action_index] * torch.tensor(mirror.action_sign))
     assert not torch.allclose(mirrored, mean)
-
-
-def test_normalizer_gives_mean_0_and_variance_1_of_all_that_was_added():
-    data = torch.randn(1000, 2, OBS) * 3.0 + 5.0
-    normalizer = Normalizer(OBS)
-    before = normalizer(data[0])
-    normalizer.add(Normalizer.moments(data[:400]))
-    normalizer.add(Normalizer.moments(data[400:]))
-    torch.testing.assert_close(normalizer(data[0]), before)  # not in use before fold()
-    normalizer.fold()
-    normal = normalizer(data).reshape(-1, OBS)
-    torch.testing.assert_close(normal.mean(0), torch.zeros(OBS), atol=1e-4, rtol=0)
-    torch.testing.assert_close(normal.var(0, unbiased=False), torch.ones(OBS), atol=1e-3, rtol=0)
-
-
-def test_normalizer_keeps_a_constant_observation_finite():
-    normalizer = Normalizer(1)
-    normalizer.add(Normalizer.moments(torch.full((10, 1), 3.0)))
-    normalizer.fold()
-    assert normalizer(torch.full((1, 1), 3.0)).item() == 0.0
-    assert abs(normalizer(torch.full((1, 1), 1e9)).item()) == Normalizer.MAX_DEVIATIONS

@@ -2,19 +2,19 @@
 
 import resource
 import signal
-import subprocess
-import sys
 
 from agent.storage import checkpoint
 from agent.training.learner import MAX_DROPPED_IN_A_ROW
-from tests.agent.peers import TINY, processes, wait_until
+from rigs.experiments import experiments
+from rigs.processes import wait_until
+from rigs.settings import TINY
 
 COUNTERS = ("time", "step", "updates", "model_version", "transitions")
 WITH_NAN = """
 import agent.training.peer, agent.experiment
 make_loss, calls = agent.training.peer.make_loss, [0]
-def make_bad_loss(config, policy):
-    loss = make_loss(config, policy)
+def make_bad_loss(*arguments):
+    loss = make_loss(*arguments)
     def bad(minibatch):
         calls[0] += 1
         value, metrics = loss(minibatch)
@@ -26,17 +26,13 @@ agent.experiment.main()
 
 
 def test_a_run_of_gradients_that_are_not_finite_stops_all_peers_alike(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         settings = (f"connect={group.broker()}", "total_steps=1e9", "group=g", "virtual_batch_size=16")
         peers = {"good": group.peer("good", *settings)}
         wait_until(lambda: len(group.rows("good", "g")) > 2, "the good one trains")
-        peers["bad"] = subprocess.Popen(
-            [sys.executable, "-c", WITH_NAN, *TINY, *settings, "local_name=bad"],
-            cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-        )  # fmt: skip
-        group.started.append(peers["bad"])
+        peers["bad"] = group.run("-c", WITH_NAN, *TINY, *settings, "local_name=bad")
         for name, peer in peers.items():
-            output, _ = peer.communicate(timeout=60)
+            output = peer.finish(60)
             assert peer.returncode == 1 and "Traceback" not in output, output
             last = output.splitlines()[-1]
             path = tmp_path / "outputs" / "herd" / "g" / "peers" / name / "last-batch.safetensors"
@@ -53,33 +49,31 @@ def test_training_goes_on_where_files_cannot_be_written(tmp_path):
     def small_files_only():
         resource.setrlimit(resource.RLIMIT_FSIZE, (16_000, 16_000))  # bytes: no checkpoint
 
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         witness = (
             f"connect={group.broker()}",
             "total_steps=1e9",
             "checkpoint_interval=1e-3",
             "log_interval=0.1",
         )
-        group.peer("witness", *witness)
+        first = group.peer("witness", *witness)
         wait_until(lambda: len(group.rows("witness")) > 2, "the witness trains")
-        peer = subprocess.Popen(
-            [sys.executable, "-m", "agent.experiment", *TINY, *witness, "local_name=zzz"], cwd=tmp_path,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=small_files_only,
-        )  # fmt: skip
-        group.started.append(peer)
+        peer = group.run(
+            "-m", "agent.experiment", *TINY, *witness, "local_name=zzz", preexec_fn=small_files_only
+        )
         wait_until(lambda: len(group.rows("zzz")) > 2, "the other one trains")
-        group.started[1].kill()  # so that it has to write the checkpoints
+        first.kill()  # so that the other one has to write the checkpoints
         rows = len(group.rows("zzz"))
         wait_until(lambda: len(group.rows("zzz")) >= rows + 2, "it goes on alone")
-        peer.send_signal(signal.SIGTERM)
-        output, _ = peer.communicate(timeout=30)
+        peer.signal(signal.SIGTERM)
+        output = peer.finish(30)
     assert peer.returncode == 1 and "Traceback" not in output, output
     assert "checkpoint.safetensors: cannot write the checkpoint: File too large; training goes on" in output
     assert output.splitlines()[-1].endswith("cannot write the checkpoint: File too large")
 
 
 def test_killed_all_at_once_and_resumed_by_more_and_by_fewer(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         settings = (f"connect={group.broker()}", "total_steps=1e9", "checkpoint_interval=0.5")
         saved = tmp_path / "outputs" / "herd" / "default" / "checkpoint.safetensors"
 
@@ -97,7 +91,7 @@ def test_killed_all_at_once_and_resumed_by_more_and_by_fewer(tmp_path):
             wait_until(lambda: int(group.rows(names[-1])[-1]["updates"]) > kept + 5, "more is learned")
             for peer in peers:
                 peer.kill()
-            return "".join(peer.communicate()[0] for peer in peers)
+            return "".join(peer.output for peer in peers)
 
         assert "resuming" not in train("a")
         assert "resuming" in train("ab")

@@ -2,7 +2,8 @@
 
 import secrets
 
-from tests.agent.peers import processes, wait_until
+from rigs.experiments import experiments
+from rigs.processes import wait_until
 
 
 def test_only_peers_with_the_key_join_and_it_is_written_nowhere(tmp_path, monkeypatch):
@@ -13,7 +14,7 @@ def test_only_peers_with_the_key_join_and_it_is_written_nowhere(tmp_path, monkey
     path.chmod(0o600)
     directory = tmp_path / "run"
     directory.mkdir()
-    with processes(directory) as group:
+    with experiments(directory) as group:
         monkeypatch.setenv("MOOLIB_KEY_FILE", str(path))
         address = group.broker()
         monkeypatch.delenv("MOOLIB_KEY_FILE")
@@ -23,10 +24,10 @@ def test_only_peers_with_the_key_join_and_it_is_written_nowhere(tmp_path, monkey
         monkeypatch.setenv("WANDB_MODE", "offline")
         peer = group.peer("a", *settings)
         wait_until(lambda: len(group.rows("a")) > 2, "the peer with the key trains")
-        said, _ = stranger.communicate(timeout=60)
+        said = stranger.finish(60)
         assert stranger.returncode == 2 and "Traceback" not in said, said
         assert "the keys differ" in said.splitlines()[-1]
-        said, _ = peer.communicate(timeout=60)
+        said = peer.finish(60)
         assert peer.returncode == 0, said
         files = [file for file in directory.rglob("*") if file.is_file()]
         assert any("meta.json" in file.name for file in files) and any(

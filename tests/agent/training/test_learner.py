@@ -1,134 +1,101 @@
-"""The parts of an update that the replicas must agree on: sums, clipping, learning rates, settings."""
+"""The replica in a real group: updates from reduced quantities, and the end of a run that diverges."""
 
 import math
-from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 
-from agent.config import OptimizerConfig
+import moolib
+from agent.algorithms.objective import Metrics
+from agent.config import from_omegaconf
+from agent.errors import TrainingError
 from agent.logs.timer import Timer
-from agent.training.actors import Actors
-from agent.training.learner import (
-    MAX_DROPPED_IN_A_ROW,
-    Learner,
-    Progress,
-    TrainingError,
-    clip_gradients,
-    differences,
-)
-from agent.training.schedule import next_learning_rate
-from agent.training.statistics import GroupSums
+from agent.models.policy import make_policy
+from agent.training.gradient_worker import Gradient
+from agent.training.learner import MAX_DROPPED_IN_A_ROW, Learner, checksum
+from agent.training.statistics import GroupStatistics
+from rigs.settings import compose
+
+OBS, ACTIONS = 5, 3
+SETTINGS = (
+    "model.hidden_sizes=[4]", "virtual_batch_size=8", "unroll_length=6", "model.mirror=false",
+    "algorithm.epochs=2", "algorithm.optimizer.schedule=constant", "model.normalizer_interval=1",
+)  # fmt: skip
 
 
-def optimizer(schedule):
-    return OptimizerConfig(1e-3, schedule, 5e-4, 100, 0.01, 0.9, 0.999, 1e-8)
+@pytest.fixture
+def learner():
+    """A replica alone in its group, with a broker in this process."""
+    broker = moolib.Broker(moolib.Rpc())
+    broker.set_name("broker")
+    rpc = moolib.Rpc()
+    rpc.set_name("learner")
+    rpc.connect(broker.listen("127.0.0.1:0"))
+    config = from_omegaconf(compose(*SETTINGS))
+    torch.manual_seed(0)
+    policy = make_policy(config.model, OBS, ACTIONS, None)
+    learner = Learner(config, policy, moolib.Group(rpc, "group"), GroupStatistics(OBS, 2), Timer())
+    assert learner.wait_until_wanted()
+    yield learner
+    del broker
 
 
-def test_linear_schedule_by_hand():
-    rates = [next_learning_rate(optimizer("linear"), 0.0, update, 0.0) for update in (1, 51, 101, 5000)]
-    assert rates == pytest.approx([1e-3, 7.5e-4, 5e-4, 5e-4])
+def gradient(learner, number):
+    tensors = tuple(torch.full_like(p, number) for p in learner.parameters.tensors)
+    return Gradient(tensors, Metrics(1.0, 2.0, 3.0, 4.0, 0.5), 8)
 
 
-@pytest.mark.parametrize(
-    ("current", "kl", "expected"),
-    [
-        (1e-3, 0.021, 1e-3 / 1.5),
-        (1e-3, 0.004, 1.5e-3),
-        (1e-3, 0.01, 1e-3),
-        (1e-3, 0.0, 1e-3),
-        (1.2e-5, 1.0, 1e-5),
-        (9e-3, 0.001, 1e-2),
-    ],
-)
-def test_adaptive_schedule_by_hand(current, kl, expected):
-    assert next_learning_rate(optimizer("adaptive"), current, 7, kl) == pytest.approx(expected)
+def contribute(learner, number):
+    learner.contribute(gradient(learner, number))
+    learner.wait_until_wanted()
 
 
-def test_sums_come_back_as_sums_over_the_group_after_a_mean_over_contributions():
-    sizes = {"steps": 1, "terms": 2}
-    first, second = GroupSums(sizes), GroupSums(sizes)
-    first.add("steps", 10)
-    first.add("terms", np.array([1.0, 2.0]))
-    first.add("steps", 5)
-    second.add("steps", 7)
-    for sums in (first, second):
-        sums.attach()
-    mean = (first.parameter.grad + second.parameter.grad) / 2
-    first.parameter.grad = mean
-    assert first.read(2)["steps"].tolist() == [22.0]
-    assert first.read(2)["terms"].tolist() == [1.0, 2.0]
-    first.attach()  # what was contributed is not contributed again
-    assert not first.parameter.grad.any()
+def test_an_update_is_made_of_the_contribution_and_its_statistics(learner):
+    pending = learner.statistics.pending
+    pending.steps += 48
+    pending.obs_moments += learner.policy.normalizer.moments(torch.full((4, OBS), 3.0)).numpy()
+    before, changes = [p.detach().clone() for p in learner.parameters.tensors], learner.parameters.changes
+    contribute(learner, 1e-3)
+    rate = learner.config.algorithm.optimizer.learning_rate
+    for old, new in zip(before, learner.parameters.tensors, strict=True):
+        torch.testing.assert_close(new, old - rate, atol=1e-7, rtol=0)  # Adam's first step, along the sign
+    assert learner.parameters.changes == changes + 1
+    progress = learner.progress
+    assert (progress.step, progress.updates, progress.transitions) == (48, 1, 8 * 6 / 2)
+    assert learner.policy.normalizer.mean.tolist() == [3.0] * OBS
+    (update,) = learner.take_updates()
+    assert update.statistics.mean_metrics(1) == (1.0, 2.0, 3.0, 4.0, 0.5)
+    assert (update.batch_size, update.num_gradients) == (8, 1) and learner.take_updates() == []
 
 
-def test_clipping_by_hand_and_its_norm_has_six_digits():
-    parameter = torch.nn.Parameter(torch.zeros(2))
-    parameter.grad = torch.tensor([3.0, 4.0])
-    assert clip_gradients([parameter], 10.0) == 5.0
-    assert parameter.grad.tolist() == [3.0, 4.0]
-    assert clip_gradients([parameter], 1.0) == 5.0
-    torch.testing.assert_close(parameter.grad, torch.tensor([0.6, 0.8]))
-    parameter.grad = torch.tensor([1.0, 1.0])
-    assert clip_gradients([parameter], 10.0) == 1.41421
-    parameter.grad = torch.tensor([math.nan, 1.0])
-    assert math.isnan(clip_gradients([parameter], 1.0))
-
-
-def test_a_run_of_gradients_that_are_not_finite_ends_training():
-    learner = object.__new__(Learner)
-    learner.parameters = [torch.nn.Parameter(torch.zeros(2))]
-    learner.sums = GroupSums({"steps": 1, "metrics": 5, "obs_moments": 1})
-    learner.config = SimpleNamespace(
-        algorithm=SimpleNamespace(grad_norm_clipping=1.0, optimizer=optimizer("constant"), epochs=1),
-        model=SimpleNamespace(normalize_observations=False), unroll_length=1,
-    )  # fmt: skip
-    learner.progress, learner.updates, learner.parameter_changes = Progress(), [], 0
-    learner.optimizer = torch.optim.SGD(learner.parameters, lr=1.0)
-    stats = {"num_gradients": 1, "num_skipped": 0, "batch_size": 1}
-    learner.accumulator = SimpleNamespace(get_gradient_stats=lambda: stats, zero_gradients=lambda: None)
-
-    def apply(gradient):
-        learner.sums.attach()
-        learner.parameters[0].grad = torch.tensor([gradient, 0.0])
-        learner._apply_update()
-
-    for gradient in [math.nan] * (MAX_DROPPED_IN_A_ROW - 1) + [1.0] + [math.inf] * (MAX_DROPPED_IN_A_ROW - 1):
-        apply(gradient)
+def test_a_run_of_gradients_that_are_not_finite_ends_training(learner):
+    start = checksum(learner.parameters.tensors)
+    for _ in range(MAX_DROPPED_IN_A_ROW - 1):
+        contribute(learner, math.nan)
+    assert checksum(learner.parameters.tensors) == start
+    contribute(learner, 1e-3)
+    after = checksum(learner.parameters.tensors)
+    assert after != start and learner.progress.dropped_in_a_row == 0
+    for _ in range(MAX_DROPPED_IN_A_ROW - 1):
+        contribute(learner, math.inf)
     assert learner.progress.dropped == 2 * (MAX_DROPPED_IN_A_ROW - 1)
-    assert learner.parameters[0].tolist() == pytest.approx([-1e-3, 0.0])  # the one that was finite
     with pytest.raises(TrainingError, match="the last 20 updates were not finite"):
-        apply(math.nan)
+        contribute(learner, math.nan)
+    assert checksum(learner.parameters.tensors) == after
 
 
-def test_actions_that_are_not_finite_end_training():
-    actors = object.__new__(Actors)
-    actors.policy = SimpleNamespace(act=lambda *_: (torch.tensor([[math.nan]]), ()), log_std=torch.zeros(1))
-    actors.batches, actors.memories, actors.generator = [slice(0, 1)], [()], None
-    actors.rollout = SimpleNamespace(obs=torch.zeros(1, 1), start=torch.zeros(1, 1))
-    with pytest.raises(TrainingError, match="actions are not finite"):
-        actors._act(0, 0)
+def test_its_state_brings_another_replica_to_the_same_next_update(learner):
+    contribute(learner, 1e-3)
+    state = learner.state_dict()
+    assert state["settings"]["unroll_length"] == 6
+    optimizer = torch.optim.Adam(learner.parameters.tensors, lr=1.0, fused=True)
+    optimizer.load_state_dict(state["optimizer"])
+    assert optimizer.param_groups[0]["lr"] == learner.progress.learning_rate
+    learner.progress.step = 99
+    learner.load_state_dict(state)
+    assert learner.progress.step == 0 and learner.progress.updates == 1
 
 
-def test_differences_name_the_key_and_both_values():
-    ours = {"algorithm": {"clip": 0.2, "epochs": 5}, "unroll_length": 24}
-    theirs = {"algorithm": {"clip": 0.3, "epochs": 5}, "unroll_length": 24}
-    assert differences(ours, theirs) == ["algorithm.clip=0.2 (there: 0.3)"]
-    assert differences(ours, ours) == []
-
-
-def test_clock_counts_the_inner_activity_only(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("agent.logs.timer.time.perf_counter", lambda: now[0])
-    clock = Timer()
-    with clock("acting"):
-        now[0] += 2.0
-        with clock("learning"):
-            now[0] += 1.0
-        now[0] += 1.0
-    now[0] += 4.0
-    shares = clock.shares()
-    assert shares == {"acting": 3 / 8, "waiting": 0.0, "learning": 1 / 8, "reducing": 0.0}
-    now[0] += 1.0
-    assert set(clock.shares().values()) == {0.0}
+def test_the_checksum_is_the_crc_of_all_bytes():
+    """CRC-32 of 8 zero bytes, however they are divided among parameters."""
+    assert checksum([torch.zeros(2)]) == checksum([torch.zeros(1), torch.zeros(1)]) == "6522df69"

@@ -3,7 +3,8 @@
 import signal
 
 from agent.storage import checkpoint
-from tests.agent.peers import processes, wait_until
+from rigs.experiments import experiments
+from rigs.processes import wait_until
 
 
 def peers_now(rows):
@@ -16,7 +17,7 @@ def checksums(rows):
 
 
 def test_replicas_stay_equal_while_one_peer_is_killed_and_another_joins(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         address = group.broker()
         settings = (
             f"connect={address}",
@@ -35,9 +36,9 @@ def test_replicas_stay_equal_while_one_peer_is_killed_and_another_joins(tmp_path
         assert joined > 0  # it took over the counters with the model
         wait_until(lambda: int(group.rows("d")[-1]["updates"]) > joined + 100, "training goes on")
         for name in ("a", "b", "d"):
-            peers[name].send_signal(signal.SIGTERM)
+            peers[name].signal(signal.SIGTERM)
         for name in ("a", "b", "d"):
-            output, _ = peers[name].communicate(timeout=30)
+            output = peers[name].finish(30)
             assert peers[name].returncode == 0, output
             assert "Traceback" not in output
 
@@ -59,11 +60,11 @@ def test_replicas_stay_equal_while_one_peer_is_killed_and_another_joins(tmp_path
 
 
 def test_two_peers_with_ppo_end_together_and_count_each_others_steps(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         settings = (f"connect={group.broker()}", "total_steps=6000", "group=g", "virtual_batch_size=16")
         peers = [group.peer(name, *settings) for name in ("a", "b")]
         for peer in peers:
-            output, _ = peer.communicate(timeout=90)
+            output = peer.finish(90)
             assert peer.returncode == 0, output
             assert "reached total_steps" in output
         logs = [group.rows(name, "g") for name in ("a", "b")]
@@ -79,18 +80,18 @@ def test_two_peers_with_ppo_end_together_and_count_each_others_steps(tmp_path):
 
 
 def test_a_peer_with_other_settings_is_refused_by_the_keys_name(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         address = group.broker()
         group.peer("a", f"connect={address}", "total_steps=1e9")
         wait_until(lambda: len(group.rows("a")) > 2, "the first peer trains")
         other = group.peer(
             "b", f"connect={address}", "total_steps=1e9", "algorithm.optimizer.learning_rate=1e-4"
         )
-        output, _ = other.communicate(timeout=60)
+        output = other.finish(60)
         assert other.returncode == 2, output
         assert "algorithm.optimizer.learning_rate=0.0001 (there: 0.002)" in output
         shape = group.peer("c", f"connect={address}", "total_steps=1e9", "model.hidden_sizes=[8,8]")
-        output, _ = shape.communicate(timeout=60)
+        output = shape.finish(60)
         assert shape.returncode != 0, output
         assert output.count("Traceback") == 0
         updates = int(group.rows("a")[-1]["updates"])
@@ -98,21 +99,21 @@ def test_a_peer_with_other_settings_is_refused_by_the_keys_name(tmp_path):
 
 
 def test_a_second_peer_of_a_name_is_refused_and_leaves_nothing(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         address = group.broker()
         group.peer("a", f"connect={address}", "total_steps=1e9")
         wait_until(lambda: len(group.rows("a")) > 2, "the first peer trains")
         second = group.peer("a", f"connect={address}", "total_steps=1e9", "savedir=elsewhere")
-        output, _ = second.communicate(timeout=60)
+        output = second.finish(60)
         assert second.returncode == 2, output
         assert "we were refused: the name 'a' is the one of a live peer" in output
         assert not (tmp_path / "elsewhere").exists()
 
 
 def test_without_a_broker_the_peer_says_so_in_one_line(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         peer = group.peer("a", "connect=127.0.0.1:9", "connect_timeout=2", "total_steps=1e9")
-        output, _ = peer.communicate(timeout=60)
+        output = peer.finish(60)
         assert peer.returncode == 2
         assert "connect=127.0.0.1:9: no broker answered within 2 s" in output
         assert not (tmp_path / "outputs").exists()
@@ -120,9 +121,9 @@ def test_without_a_broker_the_peer_says_so_in_one_line(tmp_path):
 
 
 def test_the_default_broker_says_where_it_listens_and_ends_quietly(tmp_path):
-    with processes(tmp_path) as group:
+    with experiments(tmp_path) as group:
         group.broker()
         process = group.started[0]
-        process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=60)
+        process.signal(signal.SIGINT)
+        output = process.finish(60)
         assert (process.returncode, "Traceback" in output) == (0, False)

@@ -1,4 +1,4 @@
-"""Members of one group within the process of a test, driven by the test's own loop."""
+"""Members of one group within one process, driven by the loop of a test."""
 
 import time
 

@@ -5,17 +5,17 @@ from pathlib import Path
 
 import torch
 
-from agent.config import from_omegaconf
-from agent.models.policy import Policy, make_policy
-from agent.policies.loading import Trained
+from agent.config import Config, from_omegaconf
+from agent.models.policy import LstmPolicy, MlpPolicy, Policy, make_policy
+from agent.policies.loading import LoadedPolicy
 from agent.storage import checkpoint
 from agent.training.learner import Progress
 from envs.go2.observations import Observer
 from envs.go2.symmetry import mirror
-from tests.agent.test_config import compose
+from rigs.settings import compose
 
 
-def untrained(spread: float, *overrides: str) -> tuple[Policy, object]:
+def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:
     """A policy whose mean actions have about the size `spread`, and its configuration.
 
     Its normaliser has moments of its own, so that one that is left out is noticed.
@@ -24,15 +24,16 @@ def untrained(spread: float, *overrides: str) -> tuple[Policy, object]:
     observer = Observer(config.env.observations)
     torch.manual_seed(3)
     policy = make_policy(config.model, observer.dim, 12, mirror(observer.terms)).requires_grad_(False)
-    policy.actor[-1].weight.mul_(100 * spread)  # initialised with a gain of 0.01
-    policy.normalizer.add(policy.normalizer.moments(0.3 + 0.5 * torch.randn(500, observer.dim)))
-    policy.normalizer.fold()
+    assert isinstance(policy, MlpPolicy | LstmPolicy)
+    policy.get_parameter(f"actor.{len(policy.actor) - 1}.weight").mul_(100 * spread)  # initialised at 0.01
+    policy.normalizer.add_moments(policy.normalizer.moments(0.3 + 0.5 * torch.randn(500, observer.dim)))
+    policy.normalizer.apply_moments()
     return policy.eval(), config
 
 
-def trained(spread: float, *overrides: str) -> Trained:
+def trained(spread: float, *overrides: str) -> LoadedPolicy:
     policy, config = untrained(spread, *overrides)
-    return Trained(policy, config.env, Path("memory"), 0, 0.0)
+    return LoadedPolicy(policy, config.env, Path("memory"), 0, 0.0)
 
 
 def save(path: Path, spread: float, *overrides: str) -> Path:

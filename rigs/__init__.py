@@ -1,0 +1,7 @@
+"""Rigs that tests and benchmarks share; nothing here is installed or used by the program itself.
+
+- `processes`, `momentum_peer`, `experiments`: brokers and peers as processes of their own.
+- `local_members`, `rpcs`, `example_envs`: members, calls and environments of moolib within one process.
+- `settings`, `untrained_policies`, `toy_objective`, `go2_tasks`: configurations, policies and tasks of herd.
+- `network_namespaces`, `browser`: hosts on one machine, and a headless Chromium.
+"""
