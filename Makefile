@@ -1,14 +1,15 @@
 PYTHON ?= python3
 
 .PHONY: check format lint types test
+
 check: lint types test
 format:
-	ruff format .
 	ruff check --fix .
+	ruff format .
 lint:
-	ruff format --check .
 	ruff check .
+	ruff format --check .
 types:
-	mypy moolib envs agent plots plot.py
+	mypy
 test:
 	$(PYTHON) -m pytest

@@ -22,6 +22,7 @@ from agent.algorithms.objective import POLICY_LOSSES, AlgorithmConfig
 from agent.errors import ConfigError as ConfigError
 from agent.models.policy import ModelConfig
 from envs import EnvConfig
+from envs.machine import cores
 from envs.schema import Bounds, NonNegative, Positive, parse
 from envs.schema import Count as Count
 
@@ -115,7 +116,7 @@ def from_omegaconf(composed: DictConfig) -> Config:
     _fill_in_names(values)
     try:
         EnvConfig.from_dict(values["env"])
-        config = parse(Config, values, "")
+        config: Config = parse(Config, values, "")
     except ValueError as error:
         raise ConfigError(str(error)) from None
     _check_combinations(config)
@@ -171,13 +172,6 @@ def _fill_in_names(values: dict[Any, Any]) -> None:
     if isinstance(values["env"], dict) and values["env"].get("backend") == "warp":
         values["env"]["device"] = values["env"].get("device") or values["device"]
     values["savedir"], values["localdir"] = str(savedir), str(localdir)
-
-
-def cores() -> int:
-    """Return the number of cores that this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def shared_settings(config: Config) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from agent.cli.arguments import command, option
 from agent.policies.exporting import export, obs_dim
 from agent.policies.loading import load
 from agent.storage.paths import LATEST
-from envs.go2.model import JOINT_NAMES
+from envs.go2.robot.constants import JOINT_NAMES
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from agent.cli.arguments import command, option
 from agent.errors import ConfigError
 from agent.storage.files import write_atomic
 from envs import EnvConfig
-from envs.go2.playground import mjcf
+from envs.go2.playground import to_mjcf
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ def run(options: Options) -> None:
         config = EnvConfig.preset(options.task)
     except ValueError as error:
         raise ConfigError(str(error)) from None
-    write_atomic(Path(options.out), mjcf(config).encode())
+    write_atomic(Path(options.out), to_mjcf(config).encode())
     print(f"{options.out}: the Go2 of env={options.task}, for MuJoCo Playground")
 
 

@@ -1,13 +1,13 @@
-"""How close the environment comes to the bare physics, on states that training visits.
+"""Compare the speed of the environment with that of the bare physics, on states that training visits.
 
-``python -m benchmarks.env`` steps robots with random targets, so that they stumble and fall, and measures in
-one run, turn by turn and on exactly the same states and controls:
+``python -m benchmarks.env`` steps robots with random targets, so that they stumble and fall. In one run, turn
+by turn and on exactly the same states and controls, it measures:
 
 * bare physics: ``mjbatch`` alone, one batch after the other, with every thread;
 * the environment: the pool with its batches in flight, with observations, rewards and resets.
 
-It prints both rates in policy steps per second, their ratio, and what one step of one batch costs where. On a
-machine that others use too, look at the ratio of processor time instead.
+It prints both rates in policy steps per second, their ratio, and the time of one step of a batch, split into
+physics and terms. On a shared machine, look at the ratio of processor time instead.
 """
 
 import argparse
@@ -15,16 +15,16 @@ import time
 
 import numpy as np
 
-from envs import EnvConfig, EnvPool, make_pool
-from envs.go2 import model
-from envs.go2.simulation import Simulation
+from envs import EnvConfig, RobotPool, make_pool
+from envs.go2.mjbatch.simulation import Simulation
+from envs.go2.robot import constants, mjcf
 
-WARMUP = 50  # policy steps until falls and resets have mixed the robots' states
+WARMUP = 50  # policy steps, after which falls and resets have mixed the robots' states
 Saved = list[dict[str, np.ndarray]]
 
 
-def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
-    """Steps all batches through ``actions`` [steps, batches, B, 12]; returns stamps [steps, batches, 3]."""
+def run_pool(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
+    """Step all batches through ``actions`` [steps, batches, B, 12]; return stamps [steps, batches, 3]."""
     batches = range(actions.shape[1])
     stamps = np.empty((*actions.shape[:2], 3))
     futures = [pool.step(i, actions[0, i]) for i in batches]
@@ -36,8 +36,8 @@ def run_pool(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
     return stamps
 
 
-def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
-    """The physics states [steps, batches, B, nstate] that ``actions`` lead through, each before its step."""
+def record(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
+    """Return the physics states [steps, batches, B, nstate] before each step of ``actions``."""
     rows = []
     for step in actions:
         rows.append([pool.state_dict(i)["rows"] for i in range(len(step))])
@@ -47,7 +47,7 @@ def record(pool: EnvPool, actions: np.ndarray) -> np.ndarray:
 
 
 def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarray, decimation: int) -> None:
-    """Steps the recorded states with the recorded targets and nothing else."""
+    """Step the recorded states with the recorded targets and do nothing else."""
     controls = [simulation.batch.bind("ctrl") for simulation in simulations]
     for states, wanted in zip(rows, targets, strict=True):
         for i, simulation in enumerate(simulations):
@@ -57,9 +57,8 @@ def run_bare(simulations: list[Simulation], rows: np.ndarray, targets: np.ndarra
 
 
 def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simulation]:
-    """Simulations with the same robots as the pool's, their own friction and masses included."""
-    physics, control = config.physics, config.control
-    m = model.build(physics.variant, control.kp, control.kd, physics.timestep)
+    """Return simulations of the same robots as the pool's, with their own friction and masses."""
+    m = mjcf.build_task_model(config)
     simulations = []
     for batch in saved:
         simulation = Simulation(m, len(batch["rows"]), threads)
@@ -70,13 +69,13 @@ def bare_simulations(config: EnvConfig, saved: Saved, threads: int) -> list[Simu
 
 
 def clocks() -> np.ndarray:
-    """Wall clock and processor time of all threads, s."""
+    """Return wall-clock time and processor time of all threads, s."""
     return np.array([time.perf_counter(), time.process_time()])
 
 
 def main() -> None:
-    """Measures and prints."""
-    parser = argparse.ArgumentParser(description="Environment against bare physics, policy steps per second.")
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="Environment and bare physics, policy steps per second.")
     parser.add_argument("--env", default="go2", help="preset in conf/env (default: go2)")
     parser.add_argument("--robots", type=int, default=512, help="robots per batch (default: 512)")
     parser.add_argument("--batches", type=int, default=2, help="batches in flight (default: 2)")
@@ -95,7 +94,7 @@ def main() -> None:
     falls = pool.counters.falls
     rows = record(pool, actions)
     falls = pool.counters.falls - falls
-    targets = model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+    targets = constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
     simulations = bare_simulations(config, saved, args.threads)
 
     samples = args.steps * args.batches * args.robots

@@ -1,27 +1,26 @@
-"""What one graphics card does with the task, in one command of at most eight minutes.
+"""Measure the speed of one GPU with the task, in one command of at most eight minutes.
 
     python -m benchmarks.gpu               # writes gpu.json, prints a table
-    python -m benchmarks.gpu device=cuda:1 sizes=[4096,16384] out=card.json
-    python -m benchmarks.gpu --smoke       # 16 robots on Warp's CPU device, under a minute: does it run?
+    python -m benchmarks.gpu device=cuda:1 sizes=[4096,16384] out=second.json
+    python -m benchmarks.gpu --smoke       # a smoke test: 16 robots on Warp's CPU device, under a minute
 
-device   where robots and model are; default: cuda:0
-sizes    numbers of robots; default: [4096,1024,2048,8192,16384], the most wanted first
-minutes  after which no further row is begun and the walk ends; default: 7
-walk     robots of the run that is timed until it walks; default: 4096
-out      JSON file to write, after every row anew; default: gpu.json
+device   where robots and network live; default: cuda:0
+sizes    numbers of robots; default: [4096,1024,2048,8192,16384], in order of priority
+minutes  after which no further row starts and the walk ends; default: 7
+walk     robots of the run that is timed until the robots walk; default: 4096
+out      JSON file, rewritten after every row; default: gpu.json
 
 For each number of robots it measures, in policy steps per second: `physics`, MuJoCo Warp's graph alone with
 standing targets; `env`, with observations, rewards and resets under random actions; `training`, all of it,
-with the shares of the main thread's time and the card's memory in use at the end. Then it trains anew and
-evaluates as agent.evaluate does, on the CPU and with the clock stopped, until the errors are at most 0.15 and
-then 0.06 m/s. A row that fails says why, and the others go on.
+with the shares of the main thread's time and the GPU memory in use at the end. Then it trains again and
+evaluates like agent.evaluate, on the CPU and with the clock stopped, until the errors are at most 0.15 and
+then 0.06 m/s. A row that fails gives the reason, and the others continue.
 """
 
 from __future__ import annotations
 
 import copy
 import json
-import os
 import platform
 import sys
 import tempfile
@@ -33,18 +32,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import hydra
 import torch
 from rich.console import Console
 
 from agent.cli import arguments
+from agent.cli.overrides import compose
 from agent.config import Count, from_omegaconf
-from agent.experiment import CONF, start_rpc
+from agent.experiment import start_rpc
 from agent.logs.console import TrainingConsole
 from agent.policies.evaluation import evaluate
 from agent.storage.files import write_atomic
 from agent.training.peer import Peer, check_device
 from envs import EnvConfig
+from envs.machine import cores
 from envs.schema import Bounds, Positive
 
 GOALS = (0.15, 0.06)  # m/s, root mean square over the commands of agent.evaluate
@@ -64,7 +64,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Amount:
-    """How long each part takes: s of measuring, and of the walk at most; robots per command evaluated."""
+    """Duration of the parts: s of a measurement, most s of the walk; robots per command in an evaluation."""
 
     seconds: Positive
     walk: Positive
@@ -80,7 +80,7 @@ def synchronize(device: torch.device) -> None:
 
 
 def rate(step: Callable[[], Any], per_call: int, seconds: float, device: torch.device) -> float:
-    """Policy steps per second of `step`, `per_call` each, after some calls to warm up."""
+    """Return policy steps per second of `step`, which takes `per_call` of them, after a warm-up."""
     for _ in range(5):
         step()
     synchronize(device)
@@ -94,7 +94,7 @@ def rate(step: Callable[[], Any], per_call: int, seconds: float, device: torch.d
 
 
 def memory(device: torch.device) -> float | None:
-    """GB of the card that are in use, by everybody; None on a CPU."""
+    """Return the GB of GPU memory in use, by all processes; None on a CPU."""
     if device.type != "cuda":
         return None
     free, total = torch.cuda.mem_get_info(device)
@@ -102,8 +102,8 @@ def memory(device: torch.device) -> float | None:
 
 
 def physics_and_env(robots: int, device: torch.device, seconds: float) -> Row:
-    """Rates without learning."""
-    from envs.warp.batch import WarpBatch  # not before it is known to be installed
+    """Measure the rates without learning."""
+    from envs.go2.warp.batch import WarpBatch  # here, because it may not be installed
 
     config = EnvConfig.preset("go2")
     batch = WarpBatch(config, robots, (0, 0), device)
@@ -111,14 +111,14 @@ def physics_and_env(robots: int, device: torch.device, seconds: float) -> Row:
     env = rate(lambda: batch.step(actions), robots, seconds, device)
     batch.reset()
     batch.step(torch.zeros_like(actions))
-    physics = rate(batch._simulation.step, robots, seconds, device)
+    physics = rate(batch.simulation.step, robots, seconds, device)
     falls = batch.counters.falls / max(batch.counters.policy_steps, 1)
     return {"physics": physics, "env": env, "falls_per_step": falls, "memory_GB": memory(device)}
 
 
 @contextmanager
 def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Peer]:
-    """A peer that trains alone with so many robots on the device, in a scratch directory."""
+    """Make a peer that trains alone, with this number of robots on the device, in a scratch directory."""
     quarter = max(robots // 4, 1)
     settings = [
         "machine=gpu",
@@ -133,8 +133,7 @@ def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Pee
         tempfile.TemporaryDirectory() as directory,
         TrainingConsole("gpu", 1.0, Console(quiet=True)) as status,
     ):
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            config = from_omegaconf(hydra.compose("config", [*settings, f"savedir={directory}"]))
+        config = from_omegaconf(compose(*settings, f"savedir={directory}"))
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)
         try:
@@ -146,7 +145,7 @@ def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Pee
 
 
 def train(robots: int, device: torch.device, seconds: float) -> Row:
-    """Rate of training, and the shares of the main thread's time."""
+    """Measure the rate of training, and the shares of the main thread's time."""
     with training(robots, device) as peer:
         for _ in range(3):
             peer.train_on_one_rollout()
@@ -164,7 +163,7 @@ def train(robots: int, device: torch.device, seconds: float) -> Row:
 
 
 def walk(robots: int, device: torch.device, amount: Amount, until: float) -> Iterator[Row]:
-    """Trains until the last goal, for `amount.walk` s or until `until`; a row per evaluation."""
+    """Train until the last goal, for `amount.walk` s or until `until`; yield a row per evaluation."""
     reached: dict[str, float] = {}
     with training(robots, device) as peer:
         progress, due = peer.learner.progress, KEPT_EVERY
@@ -187,29 +186,29 @@ def walk(robots: int, device: torch.device, amount: Amount, until: float) -> Ite
 
 
 def machine(device: torch.device) -> Row:
-    """What it was measured on."""
-    on_card = device.type == "cuda"
+    """Describe the machine."""
+    on_gpu = device.type == "cuda"
     return {
         "date": time.strftime("%Y-%m-%d"),
         "device": torch.cuda.get_device_name(device)
-        if on_card
+        if on_gpu
         else f"{platform.machine()}, Warp's CPU device",
-        "cores": os.cpu_count(),
-        "cuda": torch.version.cuda if on_card else None,
+        "cores": cores(),
+        "cuda": torch.version.cuda if on_gpu else None,
         **{name: version(name) for name in ("torch", "mujoco", "mujoco-warp", "warp-lang")},
     }
 
 
 def attempt(row: Row, measure: Callable[[], Row]) -> None:
-    """Adds what is measured to a row, or why it was not."""
+    """Add the measurement to a row, or the reason for its failure."""
     try:
         row |= measure()
-    except Exception as error:  # out of memory, say: the other rows are still worth having
+    except Exception as error:  # for example out of memory: the other rows are still useful
         row["failed"] = f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def line(row: Row) -> str:
-    """A row of the table."""
+    """Format a row of the table."""
     if "failed" in row:
         return f"{row['robots']:7,}  failed: {row['failed']}"
     rates = "".join(f"{row.get(name, float('nan')):14,.0f}" for name in ("physics", "env", "training"))
@@ -219,7 +218,7 @@ def line(row: Row) -> str:
 
 
 def run(options: Options) -> None:
-    """Measures, prints and writes."""
+    """Measure, print and write."""
     amount, sizes = (SMOKE, (16,)) if options.smoke else (FULL, options.sizes)
     name, robots = ("cpu", 16) if options.smoke else (options.device, options.walk)
     check_device("device", name)
@@ -229,12 +228,12 @@ def run(options: Options) -> None:
     def keep() -> None:
         write_atomic(Path(options.out), json.dumps(result, indent=1).encode())
 
-    keep()  # a file that cannot be written shows now, not when there is something to lose
+    keep()  # a file that cannot be written fails now, before there is anything to lose
     print(", ".join(str(value) for value in result["machine"].values() if value))
     print(" robots       physics           env      training     memory   main thread", flush=True)
     for size in sizes:
         if time.monotonic() > until - amount.walk:
-            print(f"{size:7,}  left out: the time is over")
+            print(f"{size:7,}  skipped: no time left")
             continue
         row: Row = {"robots": size}
         attempt(row, lambda size=size: physics_and_env(size, device, amount.seconds))  # type: ignore[misc]

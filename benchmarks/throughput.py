@@ -28,16 +28,16 @@ import tempfile
 import threading
 import time
 
-import hydra
 import numpy as np
 from rich.console import Console
 
+from agent.cli.overrides import compose
 from agent.config import Config, from_omegaconf
-from agent.experiment import CONF, start_rpc
+from agent.experiment import start_rpc
 from agent.logs.console import TrainingConsole
 from agent.training.peer import Peer
 from benchmarks.env import bare_simulations
-from envs.go2 import model
+from envs.go2.robot import constants
 
 SWEEP = (
     (),
@@ -80,7 +80,7 @@ class Physics:
         """Steps all robots through the peer's last rollout; returns the time it took."""
         peer, config = self.peer, self.peer.config
         actions = peer.actors.rollout.action.cpu().numpy().astype(np.float64)
-        targets = model.DEFAULT_JOINT_POS + config.env.control.action_scale * actions
+        targets = constants.DEFAULT_JOINT_POS + config.env.control.action_scale * actions
         for simulation, saved in zip(self.simulations, self.saved, strict=True):
             simulation.rows[:] = saved["rows"]
         began = time.perf_counter()
@@ -168,9 +168,7 @@ def main(arguments: list[str]) -> None:
     overrides = [f"{key}={value}" for key, value in given.items()]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {' '.join(overrides) or 'defaults'}")
     with tempfile.TemporaryDirectory() as directory:
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            composed = hydra.compose("config", [*overrides, f"savedir={directory}"])
-        config = from_omegaconf(composed)
+        config = from_omegaconf(compose(*overrides, f"savedir={directory}"))
         os.makedirs(config.localdir)
         os.chdir(directory)
         measure(config, warm, turns, rollouts)

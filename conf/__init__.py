@@ -1,1 +1,1 @@
-"""Hydra configuration tree: `config.yaml` and its groups `env`, `algorithm`, `model`, `scenario`."""
+"""Hydra configuration: `config.yaml` and the groups `env`, `algorithm`, `model`, `machine`, `scenario`."""

@@ -1,12 +1,12 @@
-"""The Go2 task on MuJoCo: batches of robots with observations, rewards and resets. NumPy, no learning."""
+"""The Go2 task on MuJoCo: batches of robots with observations, rewards and resets, but no learning."""
 
 import gymnasium
 
 from envs.config import EnvConfig
-from envs.pool import EnvPool, make_pool
+from envs.pool import RobotPool, make_pool
 from envs.results import Counters, StepResult
 
-__all__ = ["Counters", "EnvConfig", "EnvPool", "StepResult", "make_pool"]
+__all__ = ["Counters", "EnvConfig", "RobotPool", "StepResult", "make_pool"]
 
 gymnasium.register(
     "herd/Go2-v0",

@@ -1,7 +1,7 @@
-"""What a task is made of, as frozen dataclasses; the presets in ``conf/env`` fill them key by key.
+"""The configuration of a task as frozen dataclasses; the presets in ``conf/env`` have a value for every key.
 
 ``EnvConfig.from_dict`` turns plain nested dictionaries (as read from YAML) into a checked ``EnvConfig``.
-Every mistake raises a ``ValueError`` of one line that names the key, its value and what is allowed.
+Every mistake raises a ``ValueError`` of one line that names the key, its value and the allowed values.
 """
 
 from collections.abc import Mapping
@@ -14,12 +14,13 @@ import yaml
 from envs.schema import Bounds, NonNegative, Positive, Probability, Range, error, parse
 
 PRESETS = Path(__file__).resolve().parent.parent / "conf" / "env"
+BASE_MASS = 6.921  # kg, of the Go2's base
 
 
 @dataclass(frozen=True)
 class PhysicsConfig:
-    variant: Literal["fast", "unitree", "menagerie"]  # which simulation of the Go2, see envs/go2/model.py
-    timestep: Annotated[float, Bounds(above=0.0, high=0.02)]  # s per physics step
+    variant: Literal["fast", "unitree", "menagerie"]  # see envs/go2/robot/physics.py
+    timestep: Annotated[float, Bounds(above=0.0, high=0.02)]  # s, of a physics step
     decimation: Annotated[int, Bounds(low=1, high=100)]  # physics steps per policy step
 
 
@@ -28,93 +29,97 @@ class ControlConfig:
     action_scale: Positive  # rad of joint target per unit of action
     kp: Positive  # N m/rad
     kd: NonNegative  # N m s/rad
-    clip_actions: Positive  # actions are clipped to +- this
+    clip_actions: Positive  # bound on actions: clipped to +- this
 
 
 @dataclass(frozen=True)
 class EpisodeConfig:
     length: Positive  # s until the time-out
-    stagger: bool  # whether first episodes start at random ages, so that time-outs do not fall together
+    stagger: bool  # first episodes start at random ages, so that time-outs are spread
 
 
 @dataclass(frozen=True)
 class ObservationTerm:
-    scale: float | tuple[float, ...]  # factor on the term, after the noise
-    noise: NonNegative  # half-width of uniform noise, in the term's own unit
+    scale: float | tuple[float, ...]  # factor on the term, applied after the noise
+    noise: NonNegative  # half-width of the uniform noise, in the unit of the term
 
 
 @dataclass(frozen=True)
 class ObservationConfig:
-    noise: bool  # whether the noise of the terms is added
-    clip: Positive  # observations are clipped to +- this
-    terms: Mapping[str, ObservationTerm]  # in order; names as in envs/go2/observations.py
+    noise: bool  # add the noise of the terms
+    clip: Positive  # bound on observations: clipped to +- this
+    terms: Mapping[str, ObservationTerm]  # in order; names as in envs/go2/mdp/observations.py
 
 
 @dataclass(frozen=True)
 class CommandConfig:
     vx: Range  # m/s, uniform
     vy: Range  # m/s, uniform
-    yaw_rate: Range  # rad/s, uniform; with heading: the clip of the yaw rate
-    on_probability: tuple[Probability, Probability, Probability]  # that vx, vy, yaw_rate is not 0
-    stand_probability: Probability  # that the whole command is 0, besides the above
-    min_speed: NonNegative  # m/s, an xy command with a norm up to this becomes 0
-    resample: Literal["exponential", "periodic"]  # how the time between two commands is drawn
-    resample_time: Positive  # s, its mean (exponential) or its value (periodic)
-    heading: bool  # whether the yaw rate steers towards a drawn heading
+    yaw_rate: Range  # rad/s, uniform; with heading: the range to which steering is clipped
+    on_probability: tuple[Probability, Probability, Probability]  # that vx, vy and yaw_rate are not 0
+    stand_probability: Probability  # that the whole command is 0, in addition to the above
+    min_speed: NonNegative  # m/s, xy commands with a norm up to this become 0
+    resample: Literal["exponential", "periodic"]  # distribution of the time between two commands
+    resample_time: Positive  # s, its mean (exponential) or value (periodic)
+    heading: bool  # the yaw rate steers towards a drawn heading
     heading_range: Range  # rad, uniform
     heading_gain: NonNegative  # 1/s, yaw rate per heading error
 
 
 @dataclass(frozen=True)
 class GaitConfig:
-    frequency: Positive  # Hz of the trot's clock
-    random_phase: bool  # whether the clock starts at a random phase, else at 0
+    frequency: Positive  # Hz, of the trot
+    random_phase: bool  # the gait clock starts at a random phase instead of 0
 
 
 @dataclass(frozen=True)
 class ResetConfig:
-    joint_scale: Range  # q_default is multiplied by a uniform number per joint
+    joint_scale: Range  # factor on q_default, uniform per joint
     joint_noise: NonNegative  # rad, half-width of uniform noise on the joints
-    height: Positive | None  # m of the base; null puts the feet on the ground
+    height: Positive | None  # m, of the base; null puts the feet on the ground
     base_velocity: NonNegative  # m/s and rad/s, half-width of the uniform base velocity
 
 
 @dataclass(frozen=True)
 class TerminationConfig:
-    min_upright: Annotated[float, Bounds(low=-1.0, high=1.0)] | None  # up axis times the world's; null is off
-    max_roll: Positive | None  # rad; null is off
-    max_pitch: Positive | None  # rad; null is off
-    base_contact: NonNegative | None  # N on the base; null is off
+    min_upright: (
+        Annotated[float, Bounds(low=-1.0, high=1.0)] | None
+    )  # base's up axis times the world's; null: off
+    max_roll: Positive | None  # rad; null: off
+    max_pitch: Positive | None  # rad; null: off
+    base_contact: NonNegative | None  # N on the base; null: off
 
 
 @dataclass(frozen=True)
 class RewardConfig:
-    times_dt: bool  # whether the sum is multiplied by the control step
-    only_positive: bool  # whether the sum is clipped at 0 from below
-    tracking_sigma: Positive  # (m/s)^2 and (rad/s)^2, squared error that costs a factor e
-    soft_limit: Annotated[
-        float, Bounds(above=0.0, high=1.0)
-    ]  # share of the joint range that is free of charge
-    air_time: NonNegative  # s, a swing longer than this is rewarded
-    swing_height: tuple[NonNegative, NonNegative]  # m, wanted at the top of the swing; the greatest free one
-    weights: Mapping[str, float]  # of the terms in envs/go2/rewards.py
+    times_dt: bool  # multiply the sum by the control step
+    only_positive: bool  # clip the sum at 0 from below
+    tracking_sigma: Positive  # (m/s)^2 and (rad/s)^2, squared error that lowers the reward by a factor e
+    soft_limit: Annotated[float, Bounds(above=0.0, high=1.0)]  # share of the joint range without penalty
+    air_time: NonNegative  # s, swings longer than this are rewarded
+    swing_height: tuple[
+        NonNegative, NonNegative
+    ]  # m, foot clearance: desired at the top of the swing, largest without penalty
+    weights: Mapping[str, float]  # of the terms in envs/go2/mdp/rewards.py
 
 
 @dataclass(frozen=True)
 class RandomizationConfig:
-    friction: tuple[Positive, Positive] | None  # sliding friction of the robot, uniform; null is off
-    base_mass: Range | None  # kg added to the base, uniform; null is off
-    base_com: NonNegative | None  # m, half-width per axis of the base's centre of mass; null is off
-    gain_scale: tuple[Positive, Positive] | None  # factor on kp and, drawn apart, on kd; null is off
-    joint_damping: tuple[NonNegative, NonNegative] | None  # N m s/rad of all joints, uniform; null is off
-    push_interval: Positive | None  # s of episode time between pushes; null is off
+    friction: tuple[Positive, Positive] | None  # sliding friction of the robot, uniform; null: off
+    base_mass: Range | None  # kg added to the base, uniform; null: off
+    base_com: (
+        NonNegative | None
+    )  # m, half-width of the shift of the base's centre of mass per axis; null: off
+    gain_scale: tuple[Positive, Positive] | None  # factors on kp and kd, drawn separately; null: off
+    joint_damping: tuple[NonNegative, NonNegative] | None  # N m s/rad, of all joints, uniform; null: off
+    push_interval: Positive | None  # s, episode time between pushes; null: off
     push_velocity: NonNegative  # m/s, a push sets the world xy velocity to U(+-this)
-    action_delay: tuple[NonNegative, NonNegative] | None  # s that a target arrives late, uniform; null is off
+    action_delay: tuple[NonNegative, NonNegative] | None  # s, delay of joint targets, uniform; null: off
 
 
 @dataclass(frozen=True)
 class EnvConfig:
-    """A whole task; every section is described by its own comments."""
+    """A whole task; the comments of every section describe its keys."""
 
     name: str
     physics: PhysicsConfig
@@ -127,8 +132,8 @@ class EnvConfig:
     terminations: TerminationConfig
     rewards: RewardConfig
     randomization: RandomizationConfig
-    backend: Literal["mjbatch", "warp"] = "mjbatch"  # what steps the robots: a CPU's cores, or MuJoCo Warp
-    device: str | None = None  # with warp: where the robots live, cpu or cuda:N; null is cpu
+    backend: Literal["mjbatch", "warp"] = "mjbatch"  # simulator: MuJoCo on CPU cores, or MuJoCo Warp on a GPU
+    device: str | None = None  # of the robots with warp: cpu or cuda:N; null: cpu
 
     @property
     def control_dt(self) -> float:
@@ -137,10 +142,10 @@ class EnvConfig:
 
     @staticmethod
     def preset(name: str) -> "EnvConfig":
-        """The task of ``conf/env/NAME.yaml``.
+        """Load the task of ``conf/env/NAME.yaml``.
 
         Raises:
-            ValueError: If there is none; one line.
+            ValueError: If there is no such preset; one line.
         """
         names = sorted(path.stem for path in PRESETS.glob("*.yaml"))
         if name not in names:
@@ -149,12 +154,12 @@ class EnvConfig:
 
     @staticmethod
     def from_dict(values: Mapping[str, Any]) -> "EnvConfig":
-        """Builds the configuration from nested plain dictionaries and lists.
+        """Build the configuration from nested plain dictionaries and lists.
 
         Raises:
             ValueError: On an unknown or missing key, or a wrong type or value; one line.
         """
-        config = parse(EnvConfig, values, "env")
+        config: EnvConfig = parse(EnvConfig, values, "env")
         delay, mass = config.randomization.action_delay, config.randomization.base_mass
         if delay is not None and delay[1] > config.control_dt:
             allowed = f"at most the control step, {config.control_dt:g} s"
@@ -162,6 +167,3 @@ class EnvConfig:
         if mass is not None and mass[0] <= -BASE_MASS:
             raise error("env.randomization.base_mass", list(mass), f"more than -{BASE_MASS} kg")
         return config
-
-
-BASE_MASS = 6.921  # kg, of the Go2's base

@@ -1,11 +1,11 @@
-"""The Go2 task for programs that speak Gymnasium: one robot, or a vector of them on one batch.
+"""The Go2 task as a Gymnasium environment: one robot, or a vector of robots on one batch.
 
     import envs  # registers herd/Go2-v0; without it: gymnasium.make("envs:herd/Go2-v0")
     env = gymnasium.make("herd/Go2-v0", task="go2")
     vector = gymnasium.make_vec("herd/Go2-v0", num_envs=64, autoreset_mode="NextStep", num_threads=2)
 
-Episodes begin at age 0, whatever the task says about staggering. A seed given to ``reset`` decides everything
-random, the robots' own friction included.
+Episodes begin at age 0, even if the task staggers them. A seed passed to ``reset`` determines everything
+random, including the randomised models of the robots.
 """
 
 from dataclasses import replace
@@ -18,31 +18,34 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from envs.config import EnvConfig
-from envs.go2.batch import Go2Batch
-from envs.go2.model import JOINT_NAMES
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.constants import JOINT_NAMES
 from envs.results import StepResult
 
 
 def _configure(task: str | EnvConfig) -> EnvConfig:
-    """The task, a preset's name or a configuration, with episodes that begin at age 0."""
+    """Return a task, given by a preset's name or a configuration, with episodes that begin at age 0."""
     config = EnvConfig.preset(task) if isinstance(task, str) else task
     return replace(config, episode=replace(config.episode, stagger=False))
 
 
 def _spaces(config: EnvConfig, batch: Go2Batch) -> tuple[Box, Box]:
-    """Observation and action space of one robot."""
+    """Return observation and action space of one robot."""
     observation = Box(-config.observations.clip, config.observations.clip, (batch.observer.dim,), np.float32)
     action = Box(-config.control.clip_actions, config.control.clip_actions, (len(JOINT_NAMES),), np.float32)
     return observation, action
 
 
 class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
-    """One robot; ``info`` has the tracking errors (m/s, rad/s) and whether the physics went bad."""
+    """One robot; ``info`` holds tracking errors (m/s, rad/s) and whether the physics diverged (``bad``)."""
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
     def __init__(self, task: str | EnvConfig = "go2"):
-        """``task`` is a preset of ``conf/env`` or a configuration.
+        """Make the robot.
+
+        Args:
+            task: A preset of ``conf/env`` or a configuration.
 
         Raises:
             ValueError: If there is no such preset.
@@ -57,34 +60,36 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Starts an episode, with a new robot if a seed is given; returns the observation [D] and no info."""
+        """Start an episode, with a new robot if a seed is given; return the observation [D] and no info."""
         super().reset(seed=seed)
         if seed is not None:
             self._make_robot()
         return self._batch.reset()[0].copy(), {}
 
     def step(self, action: np.ndarray) -> tuple[np.ndarray, float, bool, bool, dict[str, Any]]:
-        """Advances by one policy step; ``action`` is [12]. The step that ends an episode returns its final
-        observation."""
+        """Advance by one policy step; ``action`` is [12].
+
+        The step that ends an episode returns its final observation.
+        """
         result = self._batch.step(np.asarray(action, np.float32)[None])
         terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
         obs = result.final_obs[0] if terminated or truncated else result.obs[0]
         info = {
             "lin_vel_error": float(result.lin_vel_error[0]),
             "yaw_rate_error": float(result.yaw_rate_error[0]),
-            "bad": bool(result.bad[0]),
+            "bad": bool(result.diverged[0]),
         }
         return obs.copy(), float(result.reward[0]), terminated, truncated, info
 
 
 class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
-    """A batch of robots that behaves as Gymnasium's ``SyncVectorEnv`` of ``Go2Env`` does.
+    """A batch of robots that behaves like Gymnasium's ``SyncVectorEnv`` of ``Go2Env``.
 
-    What the step that ends an episode returns, and when the next one begins, depends on the autoreset mode:
+    The autoreset mode decides what the step that ends an episode returns, and when the next one begins:
 
     * ``NextStep``: the final observation; the next step resets, ignores the action and gives the reward 0.
     * ``SameStep``: the first observation of the next episode; the final one is in ``infos["final_obs"]``, its
-      infos in ``infos["final_info"]``.
+      infos are in ``infos["final_info"]``.
     * ``Disabled``: the final observation; call ``reset(options={"reset_mask": ended})`` before the next step.
     """
 
@@ -95,10 +100,10 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         num_threads: int = 0,
     ):
-        """Makes the robots.
+        """Make the robots.
 
         Args:
-            num_envs: How many.
+            num_envs: Number of robots, N.
             task: A preset of ``conf/env`` or a configuration.
             autoreset_mode: ``NextStep`` (Gymnasium's default), ``SameStep`` or ``Disabled``.
             num_threads: Physics threads, 0 for one per logical CPU; results do not depend on it.
@@ -122,14 +127,14 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[np.ndarray, dict[str, Any]]:
-        """Starts episodes everywhere, or where ``options["reset_mask"]`` [N] bool says so.
+        """Start new episodes of all robots, or of those in ``options["reset_mask"]`` [N] bool.
 
         Returns:
-            Observations [N, D] float32, unchanged in the other rows, and no infos.
+            Observations [N, D] float32, unchanged for the other robots, and no infos.
 
         Raises:
-            TypeError: If the mask is no array of bool.
-            ValueError: If it has another shape or selects nothing.
+            TypeError: If the mask is not an array of bool.
+            ValueError: If it has another shape or selects no robot.
         """
         super().reset(seed=seed)
         mask = (options or {}).get("reset_mask")
@@ -138,9 +143,9 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             self._batch.rng = self.np_random
         elif seed is not None:
             self._make_robots()
-        rows = np.flatnonzero(np.ones(self.num_envs, bool) if mask is None else mask)
-        self._obs[rows] = self._batch.reset(rows)[rows]
-        self._ended[rows] = False
+        mask = np.ones(self.num_envs, bool) if mask is None else mask
+        self._obs[mask] = self._batch.reset(mask)[mask]
+        self._ended[mask] = False
         return self._obs.copy(), {}
 
     def _check_mask(self, mask: Any) -> None:
@@ -152,12 +157,12 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
     def step(
         self, actions: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, dict[str, Any]]:
-        """Advances every robot by one policy step; ``actions`` are [N, 12].
+        """Advance every robot by one policy step; ``actions`` are [N, 12].
 
         Raises:
             RuntimeError: If autoreset is disabled and an episode that ended has not been reset.
         """
-        restart = self._ended  # has a True in NextStep's mode only
+        restart = self._ended  # never set in SameStep mode
         if self.autoreset_mode is AutoresetMode.DISABLED and restart.any():
             over = np.flatnonzero(restart).tolist()
             raise RuntimeError(f"episodes {over} have ended: reset them with options={{'reset_mask': mask}}")
@@ -175,12 +180,11 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             self._ended = ended
             self._obs[:] = np.where(ended[:, None], result.final_obs, result.obs)
             if restart.any():
-                rows = np.flatnonzero(restart)
-                self._obs[rows] = self._batch.reset(rows)[rows]
+                self._obs[restart] = self._batch.reset(restart)[restart]
         return self._obs.copy(), reward, terminated, truncated, infos
 
-    def _final_infos(self, result: StepResult, ended: np.ndarray) -> dict[str, Any]:
-        """Final observations and infos of the episodes that ended [N] bool."""
+    def _final_infos(self, result: StepResult[np.ndarray], ended: np.ndarray) -> dict[str, Any]:
+        """Return final observations and infos of the episodes that ended [N] bool."""
         final_obs = np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
             final_obs[i] = result.final_obs[i].copy()
@@ -193,13 +197,13 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         }
 
 
-def _infos(result: StepResult, rows: np.ndarray) -> dict[str, Any]:
-    """What ``rows`` [N] bool report, each key with the mask of the rows that have it; empty without rows."""
+def _infos(result: StepResult[np.ndarray], rows: np.ndarray) -> dict[str, Any]:
+    """Return the infos of ``rows`` [N] bool, each key with the mask of its rows; empty without rows."""
     if not rows.any():
         return {}
     values = {
         "lin_vel_error": np.where(rows, result.lin_vel_error.astype(np.float64), 0.0),
         "yaw_rate_error": np.where(rows, result.yaw_rate_error.astype(np.float64), 0.0),
-        "bad": rows & result.bad,
+        "bad": rows & result.diverged,
     }
     return values | {f"_{key}": rows.copy() for key in values}

@@ -1,25 +1,29 @@
-"""Double buffering: several batches of robots, each stepped by its own worker thread.
+"""Double buffering: several batches of robots, stepped while the policy acts on another one.
 
-``pool.step(index, actions)`` returns a future at once. The worker releases the GIL while the physics runs on
-C++ threads, so that the policy acts on one batch, and its terms are computed, while another batch is stepped.
+``pool.step(index, actions)`` returns a future at once. On the CPU every batch has a worker thread of its own,
+which releases the GIL while the physics runs on C++ threads: one batch is simulated while the policy acts on,
+or the terms are computed for, another one. On a device a step is only launched, and the future is fulfilled
+already.
 """
 
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
+from envs.arrays import Array
 from envs.config import EnvConfig
-from envs.go2.arrays import Array
-from envs.go2.batch import Go2Batch
-from envs.go2.model import JOINT_NAMES
-from envs.go2.state import State
-from envs.go2.symmetry import mirror
+from envs.go2.batch import RobotBatch
+from envs.go2.mdp.state import State
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.constants import JOINT_NAMES
+from envs.go2.robot.symmetry import mirror
 from envs.results import Counters, StepResult
 
 
-class EnvPool:
-    """``num_batches`` batches of ``batch_size`` robots of one task.
+class RobotPool(Generic[Array]):
+    """Batches of robots of one task, addressed by their index.
 
     Attributes:
         config: The task.
@@ -29,102 +33,81 @@ class EnvPool:
         decimation: Physics steps per policy step.
         observation_terms: (name, dimension, scale) of every observation term, in order.
         reward_names: Names of the reward terms, in the order of ``StepResult.reward_terms``.
-        mirror: How observations and actions look in a mirror.
+        mirror: The left-right mirror image of observations and actions.
         batch_size: Robots per batch.
-        num_batches: Batches.
+        num_batches: Number of batches.
         device: Where the robots live as torch tensors; None if results are NumPy arrays.
     """
 
-    def __init__(self, config: EnvConfig, batch_size: int, num_batches: int, seed: int, num_threads: int = 0):
-        """Makes and resets the robots.
+    _batches: Sequence[RobotBatch[Array]]
 
-        Args:
-            config: The task.
-            batch_size: Robots per batch.
-            num_batches: Batches.
-            seed: Batch i draws everything random from (seed, i).
-            num_threads: Physics threads per batch, 0 for one per logical CPU; results do not depend on it.
-
-        Raises:
-            ValueError: If a number is out of range or the task is inconsistent.
-        """
-        for key, value, low in (
-            ("batch_size", batch_size, 1),
-            ("num_batches", num_batches, 1),
-            ("seed", seed, 0),
-        ):
-            if value < low:
-                raise ValueError(f"{key}={value}: must be >= {low}")
-        self.config, self.batch_size, self.num_batches = config, batch_size, num_batches
-        self.device: str | None = None
-        self._batches = [
-            self._make_batch(config, batch_size, (seed, i), num_threads) for i in range(num_batches)
-        ]
-        self._workers = [ThreadPoolExecutor(1, f"envs-{i}") for i in range(num_batches)]
-        self._pending: list[Future[StepResult] | None] = [None] * num_batches
-        self._actions = [np.zeros((batch_size, len(JOINT_NAMES)), np.float32) for _ in range(num_batches)]
-        first = self._batches[0]
+    def __init__(self, config: EnvConfig, batches: Sequence[RobotBatch[Array]]):
+        """Take batches of one task and one size; ``make_pool`` makes them."""
+        first = batches[0]
+        self.config, self.device = config, first.device
+        self.batch_size, self.num_batches = len(first.result.reward), len(batches)
         self.obs_dim, self.action_dim = first.observer.dim, len(JOINT_NAMES)
         self.control_dt, self.policy_rate = config.control_dt, 1.0 / config.control_dt
         self.decimation = config.physics.decimation
         self.observation_terms = first.observer.terms
         self.reward_names = first.rewarder.names
         self.mirror = mirror(self.observation_terms)
-
-    def _make_batch(self, config: EnvConfig, n: int, seed: tuple[int, int], num_threads: int) -> Any:
-        return Go2Batch(config, n, seed, num_threads)
+        self._batches = batches
+        self._workers = [ThreadPoolExecutor(1, f"envs-{i}") for i in range(len(batches))]
+        self._pending: list[Future[StepResult[Array]] | None] = [None] * len(batches)
 
     def reset(self, index: int) -> Array:
-        """Starts new episodes in a batch; returns their first observations [B, D] float32."""
+        """Start new episodes in a batch; return their first observations [B, D] float32."""
         return self._idle(index).reset()
 
-    def step(self, index: int, actions: Array) -> "Future[StepResult]":
-        """Starts one policy step of a batch.
+    def step(self, index: int, actions: Array) -> "Future[StepResult[Array]]":
+        """Start one policy step of a batch.
 
         Args:
-            index: Which batch.
-            actions: Actions [B, 12] float32; copied at once.
+            index: Index of the batch.
+            actions: Actions [B, 12] float32; copied at once. On a device, a robot whose actions are not
+                finite diverges.
 
         Returns:
-            A future of the result, whose arrays are valid until the next step of this batch.
+            A future of the result, whose arrays are valid until the next step of this batch. On a device they
+            are ready for everything launched afterwards on torch's default stream; reading them on the host
+            waits.
 
         Raises:
             RuntimeError: If a step of this batch is in flight.
-            ValueError: If the actions have another shape or type, or are not finite.
+            ValueError: If the actions have another shape or type, or (on the CPU) are not finite.
         """
-        batch, buffer = self._idle(index), self._actions[index]
-        if not isinstance(actions, np.ndarray) or (actions.shape, actions.dtype) != (
-            buffer.shape,
-            buffer.dtype,
-        ):
-            given = f"{getattr(actions, 'dtype', type(actions).__name__)}{list(np.shape(actions))}"
-            raise ValueError(f"actions={given}: must be a NumPy array float32{list(buffer.shape)}")
-        if not np.isfinite(actions).all():
-            raise ValueError("actions: must be finite")
-        buffer[...] = actions
-        future = self._workers[index].submit(batch.step, buffer)
+        batch = self._idle(index)
+        check_actions(actions, batch.actions)
+        batch.set_actions(actions)
+        future: Future[StepResult[Array]]
+        if batch.asynchronous:
+            future = Future()
+            future.set_result(batch.advance())
+        else:
+            future = self._workers[index].submit(batch.advance)
         self._pending[index] = future
         return future
 
     def set_commands(self, index: int, commands: np.ndarray | None) -> Array:
-        """Holds a batch's commands (see ``Go2Batch.set_commands``); returns its observations with them."""
+        """Hold a batch's commands (see ``RobotBatch.set_commands``); return its observations with them."""
         return self._idle(index).set_commands(commands)
 
-    def state(self, index: int) -> State:
-        """The live state of a batch at rest: positions, velocities, feet, forces, commands."""
+    def state(self, index: int) -> State[Array]:
+        """Return the live state of a batch at rest: positions, velocities, feet, forces, commands."""
         return self._idle(index).state
 
     @property
     def counters(self) -> Counters:
-        """What has been simulated so far, summed over the batches; a snapshot."""
+        """Totals so far, summed over the batches; a snapshot."""
         return sum((batch.counters for batch in self._batches), Counters())
 
     def state_dict(self, index: int) -> dict[str, np.ndarray]:
-        """Everything that the future of a batch depends on; loading it continues bit for bit."""
+        """Return everything that the future of a batch depends on; loading it continues bit for bit."""
         return self._idle(index).state_dict()
 
     def load_state_dict(self, index: int, saved: dict[str, np.ndarray]) -> None:
-        """Takes over what ``state_dict`` gave.
+        """Continue from a batch's ``state_dict``.
 
         Raises:
             ValueError: If it was saved by a different task or batch size.
@@ -132,30 +115,65 @@ class EnvPool:
         self._idle(index).load_state_dict(saved)
 
     def close(self) -> None:
-        """Waits for steps in flight and ends the workers."""
+        """Wait for steps in flight and end the workers."""
         for worker in self._workers:
             worker.shutdown()
 
-    def _idle(self, index: int) -> Any:
+    def _idle(self, index: int) -> RobotBatch[Array]:
         pending = self._pending[index]
         if pending is not None and not pending.done():
             raise RuntimeError(f"batch {index}: a step is in flight; wait for its future first")
         return self._batches[index]
 
 
-def make_pool(
-    config: EnvConfig, batch_size: int, num_batches: int, seed: int, num_threads: int = 0
-) -> EnvPool:
-    """Makes an ``EnvPool`` of the task's backend; see there.
+def check_actions(actions: Any, like: Array) -> None:
+    """Check actions before a step.
+
+    Args:
+        actions: The actions.
+        like: An array of the same kind, shape and type as they must have.
 
     Raises:
-        ValueError: If the backend is not installed; one line.
+        ValueError: If they are different, or a NumPy array whose numbers are not all finite; one line.
     """
+    shape, dtype = tuple(np.shape(actions)), getattr(actions, "dtype", None)
+    if not isinstance(actions, type(like)) or (shape, dtype) != (tuple(like.shape), like.dtype):
+        given = f"{type(actions).__name__ if dtype is None else dtype}{list(shape)}"
+        kind = "NumPy array" if isinstance(like, np.ndarray) else "torch tensor"
+        raise ValueError(f"actions={given}: must be a {kind} float32{list(like.shape)}")
+    if isinstance(actions, np.ndarray) and not np.isfinite(actions).all():
+        raise ValueError("actions: must be finite")
+
+
+def make_pool(
+    config: EnvConfig, batch_size: int, num_batches: int, seed: int, num_threads: int = 0
+) -> RobotPool[Any]:
+    """Make and reset the robots of a task on its backend.
+
+    Args:
+        config: The task.
+        batch_size: Robots per batch.
+        num_batches: Number of batches.
+        seed: Batch i draws everything random from (seed, i).
+        num_threads: Physics threads per batch on the CPU, 0 for one per logical CPU; results do not depend on
+            it.
+
+    Raises:
+        ValueError: If a number is out of range, the task is inconsistent or the backend is not installed.
+    """
+    sizes = (("batch_size", batch_size, 1), ("num_batches", num_batches, 1), ("seed", seed, 0))
+    for key, value, low in sizes:
+        if value < low:
+            raise ValueError(f"{key}={value}: must be >= {low}")
+    seeds = [(seed, i) for i in range(num_batches)]
     if config.backend == "mjbatch":
-        return EnvPool(config, batch_size, num_batches, seed, num_threads)
+        return RobotPool(config, [Go2Batch(config, batch_size, each, num_threads) for each in seeds])
     try:
-        from envs.warp.pool import WarpPool  # needs torch and MuJoCo Warp, which the other backend does not
+        import torch
+
+        from envs.go2.warp.batch import WarpBatch
     except ImportError as missing:
         needed = "mjbatch, or have MuJoCo Warp installed: pip install 'herd[gpu]'"
         raise ValueError(f"env.backend='warp': must be {needed} ({missing})") from None
-    return WarpPool(config, batch_size, num_batches, seed)
+    device = torch.empty(0, device=config.device or "cpu").device  # with an index, if it is a GPU
+    return RobotPool(config, [WarpBatch(config, batch_size, each, device) for each in seeds])

@@ -1,9 +1,9 @@
 """Frozen dataclasses from nested plain dictionaries (as read from YAML), checked key by key.
 
-The dataclass is the schema: its annotations say what a value may be: numbers, `Annotated[float,
+The dataclass is the schema. Its annotations declare the allowed values: numbers, `Annotated[float,
 Bounds(...)]`, texts, `Literal`s, tuples, mappings, further dataclasses, or None where the annotation allows
 it. A key may be missing where the dataclass has a default. Every mistake raises a `ValueError` of one line
-that names the key, its value and what is allowed.
+that names the key, its value and the allowed values.
 """
 
 import dataclasses
@@ -35,15 +35,28 @@ Count = Annotated[int, Bounds(low=1)]
 Positive = Annotated[float, Bounds(above=0.0)]
 NonNegative = Annotated[float, Bounds(low=0.0)]
 Probability = Annotated[float, Bounds(low=0.0, high=1.0)]
-Range = tuple[float, float]  # (low, high) with low <= high; so is every pair below
+Range = tuple[float, float]  # (low, high) with low <= high, as `parse` requires of every pair
 
 
 def error(path: str, value: Any, allowed: str) -> ValueError:
+    """Return the error for a wrong value, in one line."""
     return ValueError(f"{path}={value!r}: must be {allowed}")
 
 
 def parse(kind: Any, value: Any, path: str) -> Any:
-    """``value`` checked to be of the annotated type ``kind``."""
+    """Check a value.
+
+    Args:
+        kind: The annotated type that it must have.
+        value: The plain value.
+        path: Its key, for messages.
+
+    Returns:
+        The value, with dictionaries turned into dataclasses and lists into tuples.
+
+    Raises:
+        ValueError: If it is wrong; one line.
+    """
     origin, args = typing.get_origin(kind), typing.get_args(kind)
     if dataclasses.is_dataclass(kind):
         return _section(kind, value, path)
@@ -106,7 +119,7 @@ def _tuple(args: tuple[Any, ...], value: Any, path: str) -> tuple[Any, ...]:
 def _scalar(kind: type, value: Any, path: str) -> Any:
     if kind is float and type(value) is int:
         value = float(value)
-    if kind is str and type(value) in (int, float):  # a name of digits, which YAML takes for a number
+    if kind is str and type(value) in (int, float):  # a name made of digits, which YAML reads as a number
         value = str(value)
     if type(value) is not kind:
         words = {float: "a number", int: "a whole number", bool: "true or false", str: "a text"}

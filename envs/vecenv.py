@@ -1,8 +1,8 @@
 """The readable reference: one ``MjModel``, one ``MjData`` per robot and a Python loop.
 
-Slow and plain on purpose: the fast environment is held against it in the tests. Robots of one batch share the
-model and never interact. A robot whose episode ends is reset in the same step, so that the observation
-returned for it is already the fresh start; falls and time-outs are told apart.
+It is slow and plain on purpose: the tests compare the fast environment with it. The robots of one batch share
+the model and never interact. A robot whose episode ends is reset in the same step, so that the observation
+returned for it is already that of the new episode; falls and time-outs are reported separately.
 """
 
 from collections.abc import Callable
@@ -35,18 +35,18 @@ class VecEnv:
         max_pitch: float = 1.0,
         min_height: float = 0.15,
     ):
-        """Makes the robots; ``reset`` puts them into their start states.
+        """Make the robots; ``reset`` puts them into their start states.
 
         Args:
             m: The model.
             n: Number of robots.
             reset_fn: ``reset_fn(m, d, rng)`` puts one ``MjData`` into a start state.
-            rng: Handed to ``reset_fn``.
+            rng: Passed to ``reset_fn``.
             decimation: Physics steps per policy step.
             max_steps: Policy steps until the time-out.
-            max_roll: rad, a fall beyond.
-            max_pitch: rad, a fall beyond.
-            min_height: m, a fall with the base below.
+            max_roll: rad; more than this is a fall.
+            max_pitch: rad; more than this is a fall.
+            min_height: m, of the base; less than this is a fall.
         """
         self.m, self.n, self.reset_fn, self.rng = m, n, reset_fn, rng
         self.decimation, self.max_steps = decimation, max_steps
@@ -56,14 +56,14 @@ class VecEnv:
         self.policy_steps = self.physics_steps = self.episodes = 0
 
     def reset(self) -> np.ndarray:
-        """Starts every robot anew; returns observations [n, 34]."""
+        """Reset every robot; return observations [n, 34]."""
         for data in self.datas:
             self.reset_fn(self.m, data, self.rng)
         self.t[:] = 0
         return self._observe()
 
     def step(self, actions: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Advances every robot by one policy step.
+        """Advance every robot by one policy step.
 
         Args:
             actions: Controls, held for ``decimation`` physics steps [n, 12].
@@ -87,10 +87,11 @@ class VecEnv:
 
     def _fallen(self, data: mujoco.MjData) -> bool:
         roll, pitch = roll_pitch(data.qpos[3:7])
-        return abs(roll) > self.max_roll or abs(pitch) > self.max_pitch or data.qpos[2] < self.min_height
+        height = float(data.qpos[2])
+        return abs(roll) > self.max_roll or abs(pitch) > self.max_pitch or height < self.min_height
 
     def _observe(self) -> np.ndarray:
-        """Base height, projected gravity 3, base velocity 6, joint angles 12, joint speeds 12 [n, 34]."""
+        """Return height 1, projected gravity 3, base velocity 6, joint angles 12, joint speeds 12 [n, 34]."""
         rows = []
         for data in self.datas:
             height, gravity = data.qpos[2:3], projected_gravity(data.qpos[3:7])
@@ -99,7 +100,7 @@ class VecEnv:
 
 
 def rotation_matrix(quat: np.ndarray) -> np.ndarray:
-    """Rotation [3, 3] of a unit quaternion (w, x, y, z): columns are the body's axes in the world."""
+    """Return the rotation [3, 3] of a unit quaternion (w, x, y, z): columns are body axes in the world."""
     w, x, y, z = quat
     return np.array(
         [
@@ -111,17 +112,18 @@ def rotation_matrix(quat: np.ndarray) -> np.ndarray:
 
 
 def projected_gravity(quat: np.ndarray) -> np.ndarray:
-    """Direction of gravity in the base frame, R^T (0, 0, -1) [3], for the base's quaternion (w, x, y, z)."""
-    return rotation_matrix(quat).T @ np.array([0.0, 0.0, -1.0])
+    """Return gravity's direction in the base frame, R^T (0, 0, -1) [3], for a quaternion (w, x, y, z)."""
+    down = np.array([0.0, 0.0, -1.0])
+    return np.asarray(rotation_matrix(quat).T @ down)
 
 
 def roll_pitch(quat: np.ndarray) -> tuple[float, float]:
-    """Roll and pitch of the base in rad, from R = Rz(yaw) Ry(pitch) Rx(roll)."""
+    """Return roll and pitch of the base in rad, from R = Rz(yaw) Ry(pitch) Rx(roll)."""
     rotation = rotation_matrix(quat)
     roll = np.arctan2(rotation[2, 1], rotation[2, 2])
     return float(roll), float(np.arcsin(np.clip(-rotation[2, 0], -1.0, 1.0)))
 
 
 def samples_per_update(n_envs: int, steps_per_env: int) -> int:
-    """Transitions of one on-policy update: every robot contributes ``steps_per_env``."""
+    """Return the transitions of one on-policy update, to which every robot contributes ``steps_per_env``."""
     return n_envs * steps_per_env

@@ -1,7 +1,6 @@
-"""Cooperating peers: remote calls, groups that all-reduce, gradient accumulation over them, batched
-environments.
+"""Cooperating peers: remote calls, groups that all-reduce, gradient accumulation, and batched environments.
 
-Names are imported when they are first used, so that a broker never imports torch.
+Each name is imported on first use, so that a broker never imports torch.
 """
 
 from __future__ import annotations
@@ -10,30 +9,36 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from moolib.accumulator import Accumulator
+    from moolib.accumulator.accumulator import Accumulator
     from moolib.batcher import Batcher
     from moolib.broker import Broker
-    from moolib.env_pool import EnvPool, EnvRunner, EnvStepper, EnvStepperFuture
+    from moolib.envpool.env_pool import EnvPool, EnvStepperFuture
+    from moolib.envpool.env_runner import EnvRunner
+    from moolib.envpool.env_stepper import EnvStepper
     from moolib.future import Future, RpcError
-    from moolib.group import AllReduce, Group
-    from moolib.handlers import RpcDeferredReturn
+    from moolib.group.allreduce import AllReduce
+    from moolib.group.group import Group
     from moolib.log import set_log_level, set_logging
-    from moolib.pool import set_max_threads
-    from moolib.rpc import Rpc, create_uid
-    from moolib.rpc_queue import Queue
+    from moolib.rpc.handlers import RpcDeferredReturn
+    from moolib.rpc.queue import Queue
+    from moolib.rpc.rpc import Rpc, create_uid
+    from moolib.rpc.threads import set_max_threads
 
 _MODULES = {
-    "accumulator": ["Accumulator"],
+    "accumulator.accumulator": ["Accumulator"],
     "batcher": ["Batcher"],
     "broker": ["Broker"],
-    "env_pool": ["EnvPool", "EnvRunner", "EnvStepper", "EnvStepperFuture"],
+    "envpool.env_pool": ["EnvPool", "EnvStepperFuture"],
+    "envpool.env_runner": ["EnvRunner"],
+    "envpool.env_stepper": ["EnvStepper"],
     "future": ["Future", "RpcError"],
-    "group": ["AllReduce", "Group"],
-    "handlers": ["RpcDeferredReturn"],
+    "group.allreduce": ["AllReduce"],
+    "group.group": ["Group"],
     "log": ["set_log_level", "set_logging"],
-    "pool": ["set_max_threads"],
-    "rpc": ["Rpc", "create_uid"],
-    "rpc_queue": ["Queue"],
+    "rpc.handlers": ["RpcDeferredReturn"],
+    "rpc.queue": ["Queue"],
+    "rpc.rpc": ["Rpc", "create_uid"],
+    "rpc.threads": ["set_max_threads"],
 }
 _MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -1,8 +1,8 @@
-"""Collect nested structures of tensors into batches of a fixed size.
+"""Batches of a fixed size, collected from nested structures of tensors.
 
-`stack` adds one item at a time and batches along a new dimension; `cat` appends along an existing one and
-cuts: what is left over begins the next batch. Every input is copied into the batch being filled at once, so
-the caller may reuse its memory, and gradients flow back to the inputs.
+`stack` adds one item at a time along a new dimension; `cat` appends along an existing dimension, and the
+items beyond a full batch begin the next one. Every input is copied immediately into the batch being filled,
+so the caller may reuse its memory, and gradients flow back to the inputs.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Path = tuple[Any, ...]
 
 
 def _name(path: Path) -> str:
-    """`('obs', 0)` as a user reads it: `obs.0`."""
+    """Return a path such as `('obs', 0)` as users read it: `obs.0`."""
     return ".".join(map(str, path)) or "the input"
 
 
 def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
-    """The leaves of a nested dict, list or tuple with their paths; NumPy arrays come as tensors."""
+    """Yield the leaves of a nested dict, list or tuple with their paths; NumPy arrays become tensors."""
     if isinstance(value, dict):
         for key, child in value.items():
             yield from _leaves(child, (*path, key))
@@ -40,7 +40,7 @@ def _leaves(value: Any, path: Path = ()) -> Iterator[tuple[Path, Any]]:
 
 
 def _rebuild(template: Any, leaves: dict[Path, Any], path: Path = ()) -> Any:
-    """A structure like `template` that holds `leaves`."""
+    """Return a structure like `template` that holds `leaves`."""
     if isinstance(template, dict):
         return {key: _rebuild(child, leaves, (*path, key)) for key, child in template.items()}
     if isinstance(template, (list, tuple)):
@@ -50,11 +50,11 @@ def _rebuild(template: Any, leaves: dict[Path, Any], path: Path = ()) -> Any:
 
 
 class Batcher:
-    """Makes batches of `size` out of single items (`stack`) or of smaller or larger batches (`cat`).
+    """Makes batches of `size` items from single items (`stack`) or from smaller or larger batches (`cat`).
 
     Args:
         size: Items per batch, at least 1.
-        device: Where the batches are made.
+        device: The device of the batches.
         dim: The batch dimension; negative ones count from the end (of the batch, not of the item).
 
     Raises:
@@ -69,7 +69,7 @@ class Batcher:
         self._dim = dim
         self._lock = threading.Lock()
         self._ready: deque[Any] = deque()
-        self._waiting: deque[Future] = deque()
+        self._waiting: deque[Future[Any]] = deque()
         self._kind = ""  # "stack" or "cat", once known
         self._template: Any = None
         self._batch: dict[Path, Any] = {}  # the batch being filled
@@ -80,8 +80,7 @@ class Batcher:
 
         Args:
             value: Nested dict, list or tuple of tensors `[...]`; a batch has `size` of them along a new
-                `dim`.
-                Values that are not tensors: the first item's is kept.
+                dimension `dim`. Of values that are not tensors, the first item's is kept.
 
         Raises:
             ValueError: Keys, shapes or dtypes differ from the batch's, or `cat` was used before.
@@ -109,31 +108,31 @@ class Batcher:
                 start += count
 
     def empty(self) -> bool:
-        """True if no finished batch is waiting."""
+        """Return True if no finished batch is waiting."""
         return not self._ready
 
     def size(self) -> int:
-        """Number of finished batches that are waiting."""
+        """Return the number of finished batches that are waiting."""
         return len(self._ready)
 
     def get(self) -> Any:
-        """The oldest finished batch; waits for one if there is none. `await batcher` does the same."""
+        """Return the oldest finished batch, waiting for it if necessary. `await batcher` does the same."""
         return self._next().result()
 
     def __await__(self) -> Generator[Any, None, Any]:
         return self._next().__await__()
 
-    def _next(self) -> Future:
+    def _next(self) -> Future[Any]:
         future: Future[Any] = Future()
         with self._lock:
             if self._ready:
-                future._set_result(self._ready.popleft())
+                future.set_result(self._ready.popleft())
             else:
                 self._waiting.append(future)
         return future
 
     def _checked(self, kind: str, value: Any) -> dict[Path, Any]:
-        """The input's leaves; ValueError if they do not fit the batch that is being filled."""
+        """Return the input's leaves; raise ValueError if they do not fit the batch being filled."""
         if self._kind not in ("", kind):
             raise ValueError(f"Batcher: {kind} after {self._kind}; one Batcher does either, not both")
         leaves = dict(_leaves(value))
@@ -172,7 +171,7 @@ class Batcher:
             raise ValueError(f"Batcher: {_name(path)} has shape {list(leaf.shape)}, a batch is {fits}")
 
     def _length(self, leaves: dict[Path, Any]) -> int:
-        """The length along `dim` that all tensors of an input of `cat` share."""
+        """Return the length along `dim` that all tensors of an input of `cat` share."""
         lengths = {}
         for path, leaf in leaves.items():
             if isinstance(leaf, torch.Tensor):
@@ -196,7 +195,7 @@ class Batcher:
         return shape
 
     def _fill(self, value: Any, leaves: dict[Path, Any], start: int | None, count: int) -> None:
-        """Copy one item (`start` None) or `count` items from `start` on into the batch; finish a full one."""
+        """Copy one item (`start` None) or `count` items from `start` on into the batch; finish it if full."""
         if not self._filled:
             self._template = value
             self._batch = {
@@ -217,9 +216,9 @@ class Batcher:
             self._finish(_rebuild(self._template, self._batch))
 
     def _finish(self, batch: Any) -> None:
-        """Hand a full batch to the first one who waits, or keep it for later."""
+        """Give a full batch to the first waiter, or keep it for later."""
         self._template, self._batch, self._filled = None, {}, 0
         while self._waiting:
-            if self._waiting.popleft()._set_result(batch):
+            if self._waiting.popleft().set_result(batch):
                 return
         self._ready.append(batch)

@@ -1,8 +1,9 @@
 """The broker: the one address that all peers know. It tells the members of each group who they are.
 
-`python -m moolib.broker [ADDRESS]` serves any number of groups, and only sees names, addresses, pings and
+`python -m moolib.broker [ADDRESS]` serves any number of groups. It sees only names, addresses, pings and
 the few hundred bytes with which the members of an epoch find each other; gradients never pass through it,
-and it never imports torch. `moolib.membership` has the rules. The messages, all one-way but the last:
+and it never imports torch. `moolib.group.membership` has the rules. The messages, all one-way except
+`broker.status`:
 
 | to the broker | |
 |---|---|
@@ -17,7 +18,7 @@ and it never imports torch. `moolib.membership` has the rules. The messages, all
 |---|---|
 | `group.epoch/GROUP` | sync id, roster |
 | `group.rendezvous/GROUP` | sync id, key, value |
-| `group.refused/GROUP` | member, accumulator, description: that member of the group has this other model |
+| `group.refused/GROUP` | member, accumulator, description: that member of the group has a different model |
 """
 
 from __future__ import annotations
@@ -32,17 +33,17 @@ import time
 from typing import Any
 
 from moolib.future import RpcError
+from moolib.group.membership import Member, Membership
 from moolib.log import set_log_level
-from moolib.membership import Member, Membership
-from moolib.rpc import Rpc
+from moolib.rpc.rpc import Rpc
 from moolib.weak import repeat, weak
 
 DEFAULT_ADDRESS = "0.0.0.0:4431"
-CHECK_INTERVAL = 0.05  # seconds between two looks for missing pings
-UPDATE_INTERVAL = 0.25  # seconds between two calls of `update` in `main`
-MAX_TIMEOUT = 3600.0  # seconds a member may ask for
-MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have some hundreds
-MAX_MESSAGE = 1 << 20  # bytes; the largest that peers have reason to send is an identity
+CHECK_INTERVAL = 0.05  # s between two checks for missing pings
+UPDATE_INTERVAL = 0.25  # s between two calls of `update` in `main`
+MAX_TIMEOUT = 3600.0  # s that a member may ask for
+MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have a few hundred
+MAX_MESSAGE = 1 << 20  # bytes; the largest legitimate message is an identity
 MAX_GROUP_NAME = 200  # characters
 MAX_IDENTITY = 1 << 18  # characters
 MAX_STATUS = 16  # accumulators of a member that are shown
@@ -51,8 +52,8 @@ examples:
   python -m moolib.broker                              # listens at 0.0.0.0:4431
   python -m moolib.broker 127.0.0.1:0                  # this machine only, any free port
   python -m moolib.broker --key-file key.txt           # peers need the same key
-  python -m moolib.broker --status IP:4431             # who is in which group; --json for programs"""
-STATUS_TIMEOUT = 5.0  # seconds that `--status` waits for the broker
+  python -m moolib.broker --status IP:4431             # the groups and their members; --json for programs"""
+STATUS_TIMEOUT = 5.0  # s that `--status` waits for the broker
 
 
 class Broker:
@@ -69,21 +70,21 @@ class Broker:
         self._rpc = rpc
         self._groups: dict[str, Membership] = {}
         self._checked = time.monotonic()
-        rpc._define_inline("broker.join", weak(self._join))
-        rpc._define_inline("broker.ping", weak(self._ping))
-        rpc._define_inline("broker.leave", weak(self._leave))
-        rpc._define_inline("broker.rendezvous", weak(self._rendezvous))
-        rpc._define_inline("broker.report", weak(self._report))
-        rpc._define_inline("broker.status", weak(self._status))
-        rpc._on_peer_change(weak(self._on_peer_change))
-        repeat(rpc._call_later, self._check)
+        rpc.messages.define("broker.join", weak(self._join))
+        rpc.messages.define("broker.ping", weak(self._ping))
+        rpc.messages.define("broker.leave", weak(self._leave))
+        rpc.messages.define("broker.rendezvous", weak(self._rendezvous))
+        rpc.messages.define("broker.report", weak(self._report))
+        rpc.messages.define("broker.status", weak(self._status))
+        rpc.messages.on_peer_change(weak(self._on_peer_change))
+        repeat(rpc.messages.call_later, self._check)
 
     def set_name(self, name: str) -> None:
-        """The name that peers know the broker by; they expect "broker"."""
+        """Set the name by which peers know the broker; they expect "broker"."""
         self._rpc.set_name(name)
 
     def listen(self, address: str) -> str:
-        """Accept peers at `address` and return it with the port that was bound.
+        """Accept peers at `address`; return it with its actual port.
 
         Raises:
             RuntimeError: The address is malformed or taken.
@@ -91,33 +92,44 @@ class Broker:
         return self._rpc.listen(address)
 
     def update(self) -> None:
-        """Kept for programs that call it in a loop: the broker works by itself, on its own thread."""
+        """Do nothing; kept for programs that call it in a loop. The broker works on its own thread."""
 
-    # What follows runs on the loop thread. Arguments come from the network and are checked by conversion.
+    def close(self) -> None:
+        """Close the broker's `Rpc`."""
+        self._rpc.close()
+
+    # The rest runs on the loop thread. Arguments come from the network and are checked by conversion.
 
     def _join(
-        self, peer: str, group: str, sync_id: int, roster: list, order: int, timeout: float, identity: dict
+        self,
+        peer: str,
+        group: str,
+        sync_id: int,
+        roster: list[Any],
+        order: int,
+        timeout: float,
+        identity: dict[Any, Any],
     ) -> None:
         texts = {str(key): str(text) for key, text in identity.items()}
         if len(group) > MAX_GROUP_NAME or sum(map(len, texts.values())) > MAX_IDENTITY:
             raise ValueError(f"the identity of {peer} in {group[:MAX_GROUP_NAME]} is too long")
         members = self._groups.get(group) or self._new_group(str(group))
-        limit = min(max(CHECK_INTERVAL, float(timeout)), MAX_TIMEOUT)  # also of nan
+        limit = min(max(CHECK_INTERVAL, float(timeout)), MAX_TIMEOUT)  # a nan becomes CHECK_INTERVAL
         conflict = members.join(peer, int(sync_id), [str(name) for name in roster], int(order), limit, texts)
         if conflict:
             reason = (conflict.member, conflict.accumulator, conflict.description)
-            self._rpc._notify(peer, f"group.refused/{group}", *reason)
+            self._rpc.messages.send(peer, f"group.refused/{group}", *reason)
 
     def _new_group(self, group: str) -> Membership:
         def push(sync_id: int, roster: list[str]) -> None:
             for name in roster:
-                self._rpc._notify(name, f"group.epoch/{group}", sync_id, roster)
+                self._rpc.messages.send(name, f"group.epoch/{group}", sync_id, roster)
 
-        members = Membership(group, push, self._rpc._call_later, time.monotonic)
+        members = Membership(group, push, self._rpc.messages.call_later, time.monotonic)
         self._groups[group] = members
         return members
 
-    def _ping(self, peer: str, group: str, sync_id: int, status: dict) -> None:
+    def _ping(self, peer: str, group: str, sync_id: int, status: dict[Any, Any]) -> None:
         members = self._groups.get(group)
         told = {
             str(name)[:MAX_GROUP_NAME]: {
@@ -129,7 +141,7 @@ class Broker:
         known = members is not None and members.ping(peer, sync_id, told)
         if not known:
             sync_id, roster = (members.sync_id, members.roster) if members else (0, [])
-            self._rpc._notify(peer, f"group.epoch/{group}", sync_id, roster)
+            self._rpc.messages.send(peer, f"group.epoch/{group}", sync_id, roster)
 
     def _leave(self, peer: str, group: str) -> None:
         if group in self._groups:
@@ -140,7 +152,7 @@ class Broker:
         if members and members.sync_id == sync_id and peer in members.roster and len(value) <= MAX_RENDEZVOUS:
             for name in members.roster:
                 if name != peer:
-                    self._rpc._notify(name, f"group.rendezvous/{group}", sync_id, key, value)
+                    self._rpc.messages.send(name, f"group.rendezvous/{group}", sync_id, key, value)
 
     def _report(self, peer: str, group: str, sync_id: int) -> None:
         if group in self._groups:
@@ -152,7 +164,7 @@ class Broker:
                 members.leave(peer, "lost its connection")
 
     def _check(self) -> float:
-        """Drop the members that stopped pinging, and groups that nobody is in."""
+        """Drop the members that stopped pinging, and empty groups."""
         late = time.monotonic() - self._checked - CHECK_INTERVAL
         self._checked = time.monotonic()
         for group, members in list(self._groups.items()):
@@ -182,7 +194,7 @@ class Broker:
 
 
 def format_status(status: dict[str, Any]) -> str:
-    """The answer of `broker.status` for people."""
+    """Return the answer of `broker.status` as text for people."""
     lines = []
     for group, entry in sorted(status.items()):
         members = entry["members"]
@@ -200,24 +212,24 @@ def main(arguments: list[str] | None = None) -> None:
     """Serve until Ctrl-C or SIGTERM; with `--status`, ask a running broker instead."""
     parser = argparse.ArgumentParser(
         prog="python -m moolib.broker",
-        description="Tells the peers of each group who is in it; one broker serves any number of groups.",
+        description="Tell the peers of each group who the members are; one broker serves many groups.",
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
         "address", nargs="?", default=DEFAULT_ADDRESS, help="where to listen (default: %(default)s)"
     )
-    parser.add_argument("--key-file", help="file with the key that peers must have too")
-    parser.add_argument("--tls-cert", help="PEM file with the certificate of the broker")
-    parser.add_argument("--tls-key", help="PEM file with the certificate's key")
+    parser.add_argument("--key-file", help="file with the key that all peers share")
+    parser.add_argument("--tls-cert", help="PEM file with the broker's certificate")
+    parser.add_argument("--tls-key", help="PEM file with the certificate's private key")
     parser.add_argument("--status", metavar="ADDRESS", help="print the groups of the broker at ADDRESS")
-    parser.add_argument("--json", action="store_true", help="with --status: for programs")
+    parser.add_argument("--json", action="store_true", help="with --status: print JSON, for programs")
     options = parser.parse_args(arguments)
     security = {"key_file": options.key_file, "tls_cert": options.tls_cert, "tls_key": options.tls_key}
     try:
         if options.status:
             rpc = Rpc(**security)
-            set_log_level("none")  # what goes wrong is said once, below
+            set_log_level("none")  # errors are reported once, below
             status = ask_status(rpc, options.status)
             print(json.dumps(status) if options.json else format_status(status))
         else:
@@ -227,15 +239,16 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def ask_status(rpc: Rpc, address: str) -> dict[str, Any]:
-    """What the broker at `address` says of its groups; `rpc` is new.
+    """Return the groups of the broker at `address`, by name; `rpc` must be new.
 
     Raises:
-        RpcError: Nobody answers there, or the key is another one.
+        RpcError: Nobody answers there, or the keys differ.
     """
     rpc.set_timeout(STATUS_TIMEOUT)
     rpc.connect(address)
     try:
-        return rpc.sync("broker", "broker.status")
+        status: dict[str, Any] = rpc.sync("broker", "broker.status")
+        return status
     except RpcError as error:
         raise RpcError(f"no broker answered at {address} ({error})") from None
 

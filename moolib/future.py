@@ -1,4 +1,4 @@
-"""Results that arrive later, for threads (`result`, `wait`) and for asyncio (`await`) alike."""
+"""Results that arrive later, for threads (`result`, `wait`) and for asyncio (`await`)."""
 
 from __future__ import annotations
 
@@ -6,31 +6,35 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Callable, Generator
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 T = TypeVar("T")
 
 
 class RpcError(RuntimeError):
-    """A call, an operation of a group or an environment failed; the message says which and why."""
+    """A call, a group operation or an environment failed; the message says which one and why."""
 
 
 class Future(Generic[T]):
-    """The result of an operation that may still be running. Thread-safe; may be asked any number of times."""
+    """The result of an operation that may still be running.
+
+    Thread-safe; the result may be read any number of times. `set_result`, `set_exception` and
+    `add_done_callback` are internal: only the code that runs the operation calls them.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._done = False
-        self._value: Any = None
+        self._value: T | None = None
         self._error: BaseException | None = None
         self._callbacks: list[Callable[[Future[T]], None]] = []
 
     def done(self) -> bool:
-        """Whether there is a result or an error."""
+        """Return True once there is a result or an error."""
         return self._done
 
     def wait(self, timeout: float | None = None) -> None:
-        """Block until done, at most `timeout` seconds.
+        """Block until done, for at most `timeout` seconds.
 
         Raises:
             RpcError: `The operation timed out`.
@@ -54,7 +58,7 @@ class Future(Generic[T]):
         raise RpcError("The operation timed out")
 
     def result(self, timeout: float | None = None) -> T:
-        """The result, waiting for it at most `timeout` seconds.
+        """Return the result, waiting for it for at most `timeout` seconds.
 
         Raises:
             RpcError: `The operation timed out`, `The operation was cancelled`, or the operation's own error.
@@ -62,15 +66,15 @@ class Future(Generic[T]):
         self.wait(timeout)
         if self._error is not None:
             raise self._error
-        return self._value
+        return cast(T, self._value)
 
     def exception(self) -> BaseException | None:
-        """The error, or None if there is none (yet)."""
+        """Return the error, or None if there is none (yet)."""
         return self._error
 
     def cancel(self) -> bool:
-        """Give up: who waits gets `The operation was cancelled`. False if it was done already."""
-        return self._set_exception(RpcError("The operation was cancelled"))
+        """Give up: all waiters get `The operation was cancelled`. Return False if already done."""
+        return self.set_exception(RpcError("The operation was cancelled"))
 
     def __await__(self) -> Generator[Any, None, T]:
         if not self._done:
@@ -82,10 +86,10 @@ class Future(Generic[T]):
                     waiter.set_result(None)
 
             def wake(_: Future[T]) -> None:
-                with contextlib.suppress(RuntimeError):  # the loop may have ended meanwhile
+                with contextlib.suppress(RuntimeError):  # the loop may have ended in the meantime
                     loop.call_soon_threadsafe(finish)
 
-            self._add_done_callback(wake)
+            self.add_done_callback(wake)
             try:
                 yield from waiter
             except asyncio.CancelledError:
@@ -93,14 +97,25 @@ class Future(Generic[T]):
                 raise
         return self.result()
 
-    def _set_result(self, value: T) -> bool:
+    # Internal: for the code that runs the operation.
+
+    def set_result(self, value: T) -> bool:
+        """Finish with a result. Return False, and change nothing, if already done."""
         return self._finish(value, None)
 
-    def _set_exception(self, error: BaseException) -> bool:
+    def set_exception(self, error: BaseException) -> bool:
+        """Finish with an error. Return False, and change nothing, if already done."""
         return self._finish(None, error)
 
-    def _finish(self, value: Any, error: BaseException | None) -> bool:
-        """The first to finish a future wins; the others are told False."""
+    def add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
+        """Call `callback(self)` once done: immediately if already done, else on the finishing thread."""
+        with self._lock:
+            if not self._done:
+                self._callbacks.append(callback)
+                return
+        callback(self)
+
+    def _finish(self, value: T | None, error: BaseException | None) -> bool:
         with self._lock:
             if self._done:
                 return False
@@ -109,11 +124,3 @@ class Future(Generic[T]):
         for callback in callbacks:
             callback(self)
         return True
-
-    def _add_done_callback(self, callback: Callable[[Future[T]], None]) -> None:
-        """Call `callback(self)` once done: at once if it is, else on the thread that finishes it."""
-        with self._lock:
-            if not self._done:
-                self._callbacks.append(callback)
-                return
-        callback(self)

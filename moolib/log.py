@@ -1,4 +1,4 @@
-"""What `moolib` says of itself: one logger, five levels, errors only by default."""
+"""The log of `moolib`: one logger, five levels, errors only by default."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _level = LEVELS["error"]
 
 
 def set_log_level(level: str | int) -> None:
-    """Say more or less: "none", "error", "info", "verbose" or "debug", or 0 to 4 for the same.
+    """Set the level: "none", "error", "info", "verbose" or "debug", or 0 to 4 in the same order.
 
     Raises:
-        ValueError: any other level.
+        ValueError: Any other level.
     """
     global _level
     names = list(LEVELS)
@@ -51,6 +51,6 @@ def set_logging(target: Any) -> None:
 
 
 def log(level: str, message: str, *args: object) -> None:
-    """Write `message % args` at one of the levels above, if it is on."""
+    """Write `message % args` if the level (one of `LEVELS`) is enabled."""
     if LEVELS[level] >= _level:
         _target.log(LEVELS[level], message, *args)

@@ -1,4 +1,4 @@
-"""Callbacks that do not keep their object alive, so that dropping the last reference of a program ends it."""
+"""Callbacks that do not keep their object alive, so that dropping the last reference ends its work."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def weak(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that calls the bound method as long as its object lives."""
+    """Return a function that calls the bound method as long as its object lives, and then does nothing."""
     reference = weakref.WeakMethod(method)
 
     def call(*args: Any) -> Any:
@@ -18,18 +18,18 @@ def weak(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def repeat(later: Callable[..., None], method: Callable[[], float]) -> None:
-    """Call the bound method again and again, as long as its object lives; it returns the seconds in between.
+def repeat(call_later: Callable[..., None], method: Callable[[], float]) -> None:
+    """Call the bound method repeatedly as long as its object lives.
 
     Args:
-        later: `later(seconds, function)` calls the function then.
-        method: What to call, first at once.
+        call_later: `call_later(seconds, function)` schedules a call.
+        method: Called immediately; returns the seconds until its next call.
     """
     reference = weakref.WeakMethod(method)
 
     def call() -> None:
         alive = reference()
         if alive:
-            later(alive(), call)
+            call_later(alive(), call)
 
-    later(0.0, call)
+    call_later(0.0, call)

@@ -40,7 +40,9 @@ class Run:
 
     @property
     def config(self) -> dict[str, Any]:
-        return self.meta.get("config", {})
+        """The run's settings; empty without a `meta.json`."""
+        config: dict[str, Any] = self.meta.get("config", {})
+        return config
 
 
 def load_run(path: Path) -> Run:

@@ -40,7 +40,8 @@ def rolling_mean(values: np.ndarray, window: int) -> np.ndarray:
     sums = np.cumsum(np.concatenate([[0.0], values]))
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(ends - window, 0)
-    return (sums[ends] - sums[starts]) / (ends - starts)
+    means: np.ndarray = (sums[ends] - sums[starts]) / (ends - starts)
+    return means
 
 
 def make_series(

@@ -15,7 +15,7 @@ from agent.policies import evaluation, loading
 from agent.policies.film import film
 from agent.policies.rendering import Camera
 from agent.policies.scene import Scene
-from envs.go2 import visual
+from envs.go2.robot import visual
 from plots.table import PlotError
 
 ROBOTS = 8  # for each of the evaluation's commands: some seconds

@@ -1,14 +1,18 @@
 """A headless Chromium for tests of pages; tests that ask for it are skipped where it is not installed."""
 
-import contextlib
+from __future__ import annotations
+
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
 
-@contextlib.contextmanager
-def opened(url, **context):
-    """The page at `url`, and a list that collects what went wrong on it: errors and failed requests.
+@contextmanager
+def opened(url: str, **context: Any) -> Iterator[tuple[Any, list[str]]]:
+    """Yield the page at `url`, and a list that collects its errors and failed requests.
 
     Args:
         url: The page.
@@ -26,7 +30,7 @@ def opened(url, **context):
             "--enable-unsafe-swiftshader",
         ]
         browser = driver.chromium.launch(executable_path=chromium, args=arguments)
-        page, errors = browser.new_context(**context).new_page(), []
+        page, errors = browser.new_context(**context).new_page(), list[str]()
         page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
         page.on("pageerror", lambda error: errors.append(str(error)))
         page.on("requestfailed", lambda request: errors.append(f"failed: {request.url[:100]}"))

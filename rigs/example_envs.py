@@ -1,4 +1,4 @@
-"""Environments for the tests of EnvPool, small and predictable. They import no torch: workers start fast."""
+"""Small, predictable environments for tests of EnvPool. They import no torch, so that workers start fast."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import signal
 import time
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 
@@ -20,24 +21,24 @@ class Counter:
     def __init__(self, length: int = 3) -> None:
         self.length = length
 
-    def reset(self):
+    def reset(self) -> Any:
         self.steps = 0
         return np.array([0, 0], np.int32), {}
 
-    def step(self, action):
+    def step(self, action: Any) -> Any:
         self.steps += 1
         observation = np.array([self.steps, action], np.int32)
         return observation, float(action), self.steps == self.length, False, {}
 
 
 class OldCounter:
-    """The same by the older API; actions above 9 end the episode by its time limit."""
+    """The same with the older API; actions above 9 end the episode by its time limit."""
 
-    def reset(self):
+    def reset(self) -> Any:
         self.steps = 0
         return np.array([0, 0], np.int32)
 
-    def step(self, action):
+    def step(self, action: Any) -> Any:
         self.steps += 1
         cut = action > 9
         info = {"TimeLimit.truncated": True} if cut else {}
@@ -52,15 +53,15 @@ class Nested:
     def __init__(self) -> None:
         self.total = np.zeros((2, 3), np.float32)
 
-    def _observe(self):
+    def _observe(self) -> dict[str, Any]:
         image = np.full((2, 2, 3), 7, np.uint8)
         return {"image": image, "sum": self.total.copy(), "pair": (np.float64(self.total.sum()), True)}
 
-    def reset(self):
+    def reset(self) -> Any:
         self.total[:] = 0
         return self._observe(), {}
 
-    def step(self, action):
+    def step(self, action: Any) -> Any:
         self.kept = getattr(self, "kept", action)  # must not change under our hands
         self.total += self.kept
         return self._observe(), self.total.sum(), False, False, {}
@@ -69,11 +70,11 @@ class Nested:
 class Pair:
     """A tuple of two observations, no action space, truncated after two steps."""
 
-    def reset(self):
+    def reset(self) -> Any:
         self.steps = 0
         return (np.zeros(2), np.zeros((), np.int16)), {}
 
-    def step(self, action):
+    def step(self, action: Any) -> Any:
         self.steps += 1
         return (np.full(2, float(np.sum(action))), np.int16(self.steps)), 0.5, False, self.steps == 2, {}
 
@@ -81,17 +82,17 @@ class Pair:
 class Pid(Counter):
     """Observes the process it lives in."""
 
-    def reset(self):
+    def reset(self) -> Any:
         return np.array([os.getpid()]), {}
 
-    def step(self, action):
+    def step(self, action: Any) -> Any:
         return np.array([os.getpid()]), 0.0, False, False, {}
 
 
 class Trouble(Counter):
-    """Gets into trouble when told so by its action."""
+    """Misbehaves in the way that its action names."""
 
-    def step(self, action):
+    def step(self, action: Any) -> Any:
         if action == 1:
             raise ValueError("trouble in the environment")
         if action == 2:
@@ -112,7 +113,7 @@ class Resets(Counter):
 
     resets = 0
 
-    def reset(self):
+    def reset(self) -> Any:
         super().reset()
         self.resets += 1
         return np.array([self.resets, 0], np.int32), {}
@@ -130,8 +131,8 @@ class Closing(Counter):
             file.write("closed")
 
 
-def odd_one_out(path: str):
-    """A Pair for the first who asks, then Counters."""
+def odd_one_out(path: str) -> Any:
+    """Return a Pair to the first caller, then Counters."""
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL))
         return Pair()
@@ -139,5 +140,6 @@ def odd_one_out(path: str):
         return Counter()
 
 
-def unmakeable():
+def unmakeable() -> Any:
+    """Fail."""
     raise OSError("no such simulator")

@@ -1,4 +1,4 @@
-"""Presets as the tests use them, and contact forces straight from MuJoCo's contacts."""
+"""Presets of the Go2 task as tests use them, and contact forces straight from MuJoCo's contacts."""
 
 from typing import Any
 
@@ -8,16 +8,17 @@ import yaml
 
 from envs import EnvConfig
 from envs.config import PRESETS
-from envs.go2 import model
+from envs.go2.robot import constants
 
 
 def preset(name: str) -> dict[str, Any]:
-    """The preset as nested plain dictionaries."""
-    return yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    """Return the preset as nested plain dictionaries."""
+    values: dict[str, Any] = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
+    return values
 
 
 def task(name: str, **changes: Any) -> EnvConfig:
-    """The preset in fine steps and without joint damping, with changes given as ``section__key=value``."""
+    """Return the preset in fine steps and without joint damping, changed by ``section__key=value``."""
     values = preset(name)
     values["physics"] |= {"timestep": 0.005, "decimation": 4}
     values["randomization"]["joint_damping"] = None
@@ -36,7 +37,7 @@ RANDOMISED = dict(
 
 
 def randomised(saved: dict[str, np.ndarray], m: mujoco.MjModel) -> list[tuple[np.ndarray, float, float]]:
-    """What a saved state of a task with RANDOMISED holds for each robot [B], and between what it must be."""
+    """Return quantities `[B]` in the saved state of a task with RANDOMISED, each with its allowed range."""
     base = m.body("base").id
     return [
         (saved["model.geom_friction"][:, 1, 0], 0.4, 1.0),
@@ -49,9 +50,9 @@ def randomised(saved: dict[str, np.ndarray], m: mujoco.MjModel) -> list[tuple[np
 
 
 def net_forces(m: mujoco.MjModel, d: mujoco.MjData) -> np.ndarray:
-    """World forces on the four feet, the base, the thighs and the calves without feet [13, 3]."""
-    names = [f"{leg}_foot" for leg in model.LEGS] + ["base"]
-    names += [f"{leg}_{link}" for link in ("thigh", "calf") for leg in model.LEGS]
+    """Return the forces (N, world frame) on the feet, the base, the thighs and the calves `[13, 3]`."""
+    names = [f"{leg}_foot" for leg in constants.LEGS] + ["base"]
+    names += [f"{leg}_{link}" for link in ("thigh", "calf") for leg in constants.LEGS]
     net, local = np.zeros((13, 3)), np.zeros(6)
     for i in range(d.ncon):
         mujoco.mj_contactForce(m, d, i, local)

@@ -1,6 +1,10 @@
 """Members of one group within one process, driven by the loop of a test."""
 
+from __future__ import annotations
+
 import time
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 
@@ -8,10 +12,18 @@ import moolib
 
 
 class Member:
-    """A peer with an Accumulator of one small model."""
+    """A peer with an Accumulator of one small model.
+
+    Args:
+        address: The broker's.
+        name: Of the peer.
+        parameters: Of the model; by default, three zeros.
+        timeout: Seconds, of the group.
+        options: `buffers` of the model, `security` options of `Rpc`, and any options of `Accumulator`.
+    """
 
     def __init__(
-        self, address: str, name: str, *parameters: torch.Tensor, timeout: float = 5.0, **options
+        self, address: str, name: str, *parameters: torch.Tensor, timeout: float = 5.0, **options: Any
     ) -> None:
         self.parameters = list(parameters) or [torch.zeros(3, requires_grad=True)]
         self.buffers = options.pop("buffers", [])
@@ -21,11 +33,11 @@ class Member:
         self.group = moolib.Group(self.rpc, "group")
         self.group.set_timeout(timeout)
         self.accumulator = moolib.Accumulator("model", self.parameters, self.buffers, self.group, **options)
-        self.given = {"from": name}  # the state that we hand over
-        self.states = []  # what we were given
+        self.given: dict[str, Any] = {"from": name}  # the state for joiners
+        self.states: list[Any] = []  # those that we received
 
     def update(self) -> None:
-        """What every program does in its loop."""
+        """Do what every program does in its loop."""
         self.group.update()
         self.accumulator.update()
         if self.accumulator.wants_state():
@@ -48,12 +60,13 @@ class Member:
         self.accumulator.zero_gradients()
 
     def close(self) -> None:
-        """Leave."""
-        self.accumulator = self.group = None
-        self.rpc._close()
+        """Leave the group; may be called again."""
+        for part in ("accumulator", "group"):
+            vars(self).pop(part, None)
+        self.rpc.close()
 
 
-def run(members, condition, timeout: float = 10.0) -> None:
+def run(members: Sequence[Member], condition: Callable[[], object], timeout: float = 10.0) -> None:
     """Update all members until the condition is true."""
     deadline = time.monotonic() + timeout
     while not condition():
@@ -63,23 +76,23 @@ def run(members, condition, timeout: float = 10.0) -> None:
         time.sleep(0.001)
 
 
-def gather(members) -> None:
-    """Until all of these and nobody else are one group with one model."""
+def gather(members: Sequence[Member]) -> None:
+    """Update all members until they, and nobody else, are one group with one model."""
     run(members, lambda: all(len(m.group.members()) == len(members) for m in members))
     run(members, lambda: all(m.accumulator.connected() for m in members) and agreed(members))
 
 
-def agreed(members) -> bool:
-    """Whether all know the same leader in the same epoch."""
+def agreed(members: Sequence[Member]) -> bool:
+    """Return whether all members know the same leader in the same epoch."""
     epochs = {(m.group.sync_id(), m.accumulator.get_leader(), m.accumulator.model_version()) for m in members}
     return len(epochs) == 1 and "" not in next(iter(epochs))
 
 
-def want(members) -> None:
-    """Until all want gradients."""
+def want(members: Sequence[Member]) -> None:
+    """Update all members until all want gradients."""
     run(members, lambda: all(m.accumulator.wants_gradients() for m in members))
 
 
-def have(members) -> None:
-    """Until all have gradients."""
+def have(members: Sequence[Member]) -> None:
+    """Update all members until all have gradients."""
     run(members, lambda: all(m.accumulator.has_gradients() for m in members))

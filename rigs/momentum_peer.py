@@ -86,7 +86,12 @@ def main(address: str, name: str, seed: int, timeout: float, pause: float) -> No
     group.set_timeout(timeout)
     accumulator = moolib.Accumulator("model", model.parameters(), model.buffers(), group)
     ended = threading.Event()
-    threading.Thread(target=lambda: (sys.stdin.read(), ended.set()), daemon=True).start()
+
+    def watch_input() -> None:
+        sys.stdin.read()
+        ended.set()
+
+    threading.Thread(target=watch_input, daemon=True).start()
     while not ended.is_set():
         group.update()
         accumulator.update()

@@ -51,11 +51,13 @@ class Process:
     """
 
     def __init__(self, *arguments: str, prefix: Sequence[str] = (), **popen: Any) -> None:
+        self.arguments = arguments
         self.lines: list[str] = []  # of the standard output
         self.errors = ""  # the standard error
         options = {"cwd": ROOT, "env": environment(), "stderr": subprocess.PIPE, **popen}
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-        self._child = subprocess.Popen([*prefix, sys.executable, *arguments], **pipes, **options)
+        command = [*prefix, sys.executable, *arguments]
+        pipe = subprocess.PIPE
+        self._child = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True, **options)
         streams = [(self._child.stdout, self._add_line), (self._child.stderr, self._add_error)]
         self._readers = [
             threading.Thread(target=_read, args=(stream, add), daemon=True)
@@ -104,7 +106,7 @@ class Process:
         try:
             status = self._child.wait(timeout)
         except subprocess.TimeoutExpired:
-            raise Hang(f"{self._child.args} still runs after {timeout:g} s") from None
+            raise Hang(f"{self.arguments} still runs after {timeout:g} s") from None
         for reader in self._readers:
             reader.join(timeout)
         return status

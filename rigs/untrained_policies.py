@@ -10,15 +10,15 @@ from agent.models.policy import LstmPolicy, MlpPolicy, Policy, make_policy
 from agent.policies.loading import LoadedPolicy
 from agent.storage import checkpoint
 from agent.training.learner import Progress
-from envs.go2.observations import Observer
-from envs.go2.symmetry import mirror
+from envs.go2.mdp.observations import Observer
+from envs.go2.robot.symmetry import mirror
 from rigs.settings import compose
 
 
 def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:
-    """A policy whose mean actions have about the size `spread`, and its configuration.
+    """Return a policy whose mean actions have about the size `spread`, and its configuration.
 
-    Its normaliser has moments of its own, so that one that is left out is noticed.
+    Its normaliser has moments of its own, so that leaving it out is noticed.
     """
     config = from_omegaconf(compose(*overrides))
     observer = Observer(config.env.observations)
@@ -32,12 +32,13 @@ def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:
 
 
 def trained(spread: float, *overrides: str) -> LoadedPolicy:
+    """Return an untrained policy as if it had been loaded from a checkpoint."""
     policy, config = untrained(spread, *overrides)
     return LoadedPolicy(policy, config.env, Path("memory"), 0, 0.0)
 
 
 def save(path: Path, spread: float, *overrides: str) -> Path:
-    """Writes a checkpoint with what a training run writes, as far as it is read."""
+    """Write a checkpoint of an untrained policy, with all that is read of a training run's; return `path`."""
     policy, config = untrained(spread, *overrides)
     progress = asdict(Progress(step=1_000_000, seconds=60.0))
     values = {"policy": policy.state_dict(), "config": asdict(config), "learner": {"progress": progress}}

@@ -12,8 +12,8 @@ import torch
 from agent.algorithms.policy_losses import POLICY_LOSSES
 
 from agent.policies.loading import load
-from envs.go2 import rewards
-from envs.go2.state import State
+from envs.go2.mdp import rewards
+from envs.go2.mdp.state import State
 from rigs.settings import TINY
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"

@@ -151,7 +151,7 @@ def loss(policy: Policy, batch: Minibatch, config: AlgorithmConfig) -> tuple[Ten
 def has_fast_bf16(device_type: str) -> bool:
     """Return whether matrices multiply faster in bf16: on processors with AMX, and on most GPUs."""
     if device_type == "cuda":
-        return torch.cuda.is_bf16_supported()
+        return bool(torch.cuda.is_bf16_supported())
     if not hasattr(torch.cpu, "get_capabilities"):  # missing in the older torch versions that we allow
         return False
     return bool(torch.cpu.get_capabilities().get("amx_bf16"))

@@ -25,7 +25,6 @@ from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
 from agent.cli import hints
-from agent.logs.metadata import cores
 from agent.storage.paths import CONF, PYPROJECT, REPOSITORY
 
 SHOWN = ("torch", "mujoco", "mjbatch")  # packages with a line of their own
@@ -127,6 +126,10 @@ def check_extras() -> Iterator[Finding]:
 
 def check_cores() -> Iterator[Finding]:
     """Check that no other program uses the cores."""
+    try:
+        from envs.machine import cores
+    except Exception:
+        return  # check_packages has reported it
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
     text = f"{cores()} to use, {load:.1f} busy in the last minute"
     if load > cores() / 2:
@@ -139,6 +142,8 @@ def check_threads() -> Iterator[Finding]:
     """Check the number of torch's threads."""
     try:
         import torch
+
+        from envs.machine import cores
     except Exception:
         return  # check_packages has reported it
     threads = torch.get_num_threads()
@@ -197,7 +202,7 @@ def check_rendering() -> Iterator[Finding]:
     """Take a picture in a process of its own: a broken driver may end it."""
     program = (
         "from agent.errors import RenderError\nfrom agent.policies.rendering import Camera, backend\n"
-        "from envs.go2 import visual\nimport sys\ntry: Camera(visual.stage(1), 64, 64).close()\n"
+        "from envs.go2.robot import visual\nimport sys\ntry: Camera(visual.stage(1), 64, 64).close()\n"
         "except RenderError as error: sys.exit(str(error))\nprint(backend())"
     )
     try:

@@ -14,16 +14,10 @@ from typing import Any
 
 from agent.storage.files import write_atomic
 from agent.storage.paths import REPOSITORY
+from envs.machine import cores
 
 PACKAGES = ("herd", "torch", "numpy", "mujoco", "mjbatch", "gymnasium", "hydra-core", "safetensors", "wandb")
 SECRET_KEY = re.compile(r"(^|_)(key|secret|token|password)$", re.IGNORECASE)
-
-
-def cores() -> int:
-    """Return how many cores this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on macOS
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def git_commit(directory: Path = REPOSITORY) -> str | None:

@@ -26,7 +26,7 @@ from torch import Tensor, nn
 
 from agent.models.equivariant import EquivariantHead, EquivariantLinear, Reflection
 from agent.models.normalizer import Normalizer
-from envs.go2.symmetry import Mirror
+from envs.go2.robot.symmetry import Mirror
 from envs.schema import Count, Positive
 
 Hidden = tuple[Tensor, ...]

@@ -15,8 +15,8 @@ from agent.policies.gait_metrics import GaitMetrics, GaitSummary
 from agent.policies.loading import Controller
 from envs import EnvConfig, make_pool
 from envs.config import PhysicsConfig
-from envs.go2 import model
-from envs.go2.physics import PHYSICS
+from envs.go2.robot import mjcf
+from envs.go2.robot.physics import PHYSICS
 
 COMMANDS = (  # vx m/s, vy m/s, yaw rate rad/s
     (0.5, 0.0, 0.0),
@@ -130,7 +130,7 @@ def evaluate(
         age = np.where(is_first, 0, age + 1)
         metrics.add(pool.state(0), result, counted=age > settle)
     pool.close()
-    mass = float(model.build(env.physics.variant).body_mass.sum())
+    mass = float(mjcf.build_model(env.physics.variant).body_mass.sum())
     groups = np.arange(n).reshape(len(COMMANDS), robots)
     per_command = tuple(metrics.summarize(rows, commands, mass) for rows in groups)
     overall = metrics.summarize(np.arange(n), commands, mass)

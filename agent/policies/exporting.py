@@ -19,9 +19,9 @@ from agent.models.policy import Policy
 from agent.policies.loading import LoadedPolicy
 from agent.storage.files import write_atomic
 from envs import EnvConfig
-from envs.go2.model import DEFAULT_JOINT_POS, JOINT_NAMES
-from envs.go2.observations import Observer
-from envs.go2.physics import torque_limits
+from envs.go2.mdp.observations import Observer
+from envs.go2.robot.constants import DEFAULT_JOINT_POS, JOINT_NAMES
+from envs.go2.robot.physics import torque_limits
 
 OPSET = 17  # of ONNX, 2022: every runtime of the last years reads it
 SUFFIXES = (".onnx", ".pt2")

@@ -13,7 +13,7 @@ from rich.progress import track
 from agent.errors import ConfigError
 from agent.policies.rendering import Camera, Pixels
 from agent.policies.scene import Scene
-from envs.go2 import visual
+from envs.go2.robot import visual
 
 FRAMES_PER_SECOND = {".mp4": 25.0, ".gif": 50 / 3}  # at a policy rate of 50 Hz every second or third step
 SPACING = 0.9  # m between robots at the start

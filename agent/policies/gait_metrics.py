@@ -23,7 +23,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from envs.go2.state import State
+from envs.go2.mdp.state import State
 from envs.results import StepResult
 
 GRAVITY = 9.81  # m/s^2, MuJoCo's default

@@ -18,9 +18,9 @@ from agent.models.policy import ModelConfig, Policy, make_policy
 from agent.storage import checkpoint
 from agent.storage.paths import LATEST
 from envs import EnvConfig
-from envs.go2.model import JOINT_NAMES
-from envs.go2.observations import Observer
-from envs.go2.symmetry import mirror
+from envs.go2.mdp.observations import Observer
+from envs.go2.robot.constants import JOINT_NAMES
+from envs.go2.robot.symmetry import mirror
 from envs.schema import parse
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from agent.policies.evaluation import evaluation_task
 from agent.policies.loading import Controller, LoadedPolicy
 from envs import make_pool
-from envs.go2 import menagerie, visual
+from envs.go2.robot import menagerie, visual
 
 FOREVER = 1e6  # s, an episode that ends by falls alone
 

@@ -15,7 +15,7 @@ from agent.logs.timer import Timer
 from agent.models.gaussian import log_prob_of_noise
 from agent.models.policy import Hidden, Policy
 from agent.training.statistics import DeviceStatistics, GroupStatistics
-from envs import EnvPool, StepResult
+from envs import RobotPool, StepResult
 
 
 class Actors:
@@ -26,12 +26,13 @@ class Actors:
     `i * B_a : (i + 1) * B_a` of the rollout.
 
     Attributes:
+        batches: The columns of each actor batch in the rollout.
         rollout: The last one collected, valid until the call of `collect` after the next.
     """
 
     def __init__(
         self,
-        pool: EnvPool,
+        pool: RobotPool,
         policy: Policy,
         statistics: GroupStatistics,
         unroll_length: int,
@@ -62,10 +63,10 @@ class Actors:
             Rollout.allocate(unroll_length, robots, pool.obs_dim, pool.action_dim, torch.device(device))
             for _ in range(2)
         )
-        self._batches = [slice(i * size, (i + 1) * size) for i in range(pool.num_batches)]
-        self._hidden: list[Hidden] = [policy.initial_hidden(size) for _ in self._batches]
-        self._futures: list[Future[StepResult] | None] = [None] * len(self._batches)
-        for i, robots_of_batch in enumerate(self._batches):
+        self.batches = [slice(i * size, (i + 1) * size) for i in range(pool.num_batches)]
+        self._hidden: list[Hidden] = [policy.initial_hidden(size) for _ in self.batches]
+        self._futures: list[Future[StepResult] | None] = [None] * len(self.batches)
+        for i, robots_of_batch in enumerate(self.batches):
             self.rollout.obs[-1, robots_of_batch] = torch.as_tensor(pool.reset(i))
         self.rollout.is_first[-1] = True
 
@@ -82,13 +83,13 @@ class Actors:
             TrainingError: An action is not finite.
         """
         before, self.rollout, self._spare = self.rollout, self._spare, self.rollout
-        rollout, steps, last = self.rollout, self.unroll_length, len(self._batches) - 1
+        rollout, steps, last = self.rollout, self.unroll_length, len(self.batches) - 1
         rollout.obs[0], rollout.is_first[0] = before.obs[-1], before.is_first[-1]
         rollout.hidden = tuple(torch.cat(parts) for parts in zip(*self._hidden, strict=True))
         for t in range(steps + 1):
             if t < steps:
                 rollout.version[t] = model_version()
-            for i in range(len(self._batches)):
+            for i in range(len(self.batches)):
                 if t > 0:
                     self._receive(i, t)
                 if t < steps:
@@ -100,7 +101,7 @@ class Actors:
     @torch.no_grad()
     def _act(self, i: int, t: int) -> None:
         """Choose the actions of batch `i` at step `t` and start its physics."""
-        robots, rollout = self._batches[i], self.rollout
+        robots, rollout = self.batches[i], self.rollout
         mean, self._hidden[i] = self.policy.act(
             rollout.obs[t, robots], rollout.is_first[t, robots], self._hidden[i]
         )
@@ -117,7 +118,7 @@ class Actors:
 
     def _receive(self, i: int, t: int) -> None:
         """Wait for batch `i` and store the outcome of its step `t - 1`."""
-        future, robots, rollout = self._futures[i], self._batches[i], self.rollout
+        future, robots, rollout = self._futures[i], self.batches[i], self.rollout
         assert future is not None
         with self.timer("waiting"):
             result = future.result()
@@ -148,7 +149,7 @@ class Actors:
         """Return everything that `collect` depends on, between two rollouts."""
         assert self.generator is not None
         return {
-            "envs": [self.pool.state_dict(i) for i in range(len(self._batches))],
+            "envs": [self.pool.state_dict(i) for i in range(len(self.batches))],
             "rollout": self.rollout.state_dict(),
             "memories": [list(hidden) for hidden in self._hidden],
             "generator": self.generator.get_state(),

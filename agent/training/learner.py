@@ -159,10 +159,7 @@ class Learner:
     def contribute(self, gradient: Gradient) -> None:
         """Add a gradient and the pending statistics to the group's next update."""
         self.statistics.pending.metrics += gradient.metrics
-        for parameter, tensor in zip(self.parameters.tensors, gradient.tensors, strict=True):
-            parameter.grad = tensor
-        self.statistics.attach()
-        self.accumulator.reduce_gradients(gradient.sequences)
+        self.accumulator.reduce_gradients(gradient.sequences, [*gradient.tensors, self.statistics.take()])
 
     def skip(self) -> None:
         """Let the others go on without a gradient from this peer."""

@@ -13,7 +13,7 @@ from agent.logs.run_model import ParallelSimRunScenario, from_settings, units
 from agent.logs.timer import Timer
 from agent.training.learner import Learner, Update
 from agent.training.statistics import Statistics, ratio
-from envs import EnvPool
+from envs import RobotPool
 
 NAN = float("nan")
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 class MetricsRow:
     """Sum up the time since the last row in the next one; `agent.logs.columns` explains the columns."""
 
-    def __init__(self, config: Config, pool: EnvPool, learner: Learner, timer: Timer) -> None:
+    def __init__(self, config: Config, pool: RobotPool, learner: Learner, timer: Timer) -> None:
         self.config, self.pool, self.learner, self.timer = config, pool, learner, timer
         self.policy_rate = units.Quantity(pool.policy_rate, "Hz")
         self.start_interval()

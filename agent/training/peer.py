@@ -35,7 +35,7 @@ from agent.training.learner import Learner
 from agent.training.metrics_row import MetricsRow
 from agent.training.run_files import RunFiles
 from agent.training.statistics import GroupStatistics
-from envs import EnvPool, device, make_pool
+from envs import RobotPool, machine, make_pool
 
 ACTING_THREADS = 1  # torch threads of the main thread: more do not pay for batches of some hundred robots
 STOP_PATIENCE = 2.0  # s that a stopping peer waits for the group to take the rest of its rollout
@@ -264,7 +264,7 @@ def _robots(config: Config) -> dict[str, Any]:
     return {"env": asdict(config.env), "sizes": sizes, "seed": config.seed, "device": kind}
 
 
-def _make_pool(config: Config, seed: int) -> EnvPool:
+def _make_pool(config: Config, seed: int) -> RobotPool:
     size, batches, threads = (
         config.actor_batch_size, config.num_actor_batches, config.physics_threads_per_batch,
     )  # fmt: skip
@@ -287,6 +287,6 @@ def _make_group(config: Config, rpc: moolib.Rpc) -> moolib.Group:
 def check_device(key: str, name: str) -> None:
     """Raise ConfigError unless tensors can live on this device."""
     try:
-        device.check_device(name)
+        machine.check_device(name)
     except ValueError as error:
         raise ConfigError(f"{key}={name}: {error}") from None

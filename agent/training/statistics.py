@@ -74,7 +74,7 @@ class GroupStatistics:
     """What this peer has to add to the group's statistics, and the parameter in which it travels.
 
     Attributes:
-        parameter: Its `grad` is what a contribution carries and a reduction returns.
+        parameter: Its `grad` is what a reduction returns.
         pending: Sums since the last contribution, of this peer alone.
     """
 
@@ -96,19 +96,20 @@ class GroupStatistics:
         pending.yaw_rate_error += float(result.yaw_rate_error.sum())
         if done.any():
             pending.episodes += int(done.sum())
-            pending.falls += int((result.terminated & ~result.bad).sum())
+            pending.falls += int((result.terminated & ~result.diverged).sum())
             pending.timeouts += int(result.truncated.sum())
-            pending.blowups += int(result.bad.sum())
+            pending.blowups += int(result.diverged.sum())
             pending.episode_return += float(result.episode_return[done].sum())
             pending.episode_length += float(result.episode_length[done].sum())
 
     def flush(self) -> None:
         """Do nothing: `pending` is up to date after each step."""
 
-    def attach(self) -> None:
-        """Move the pending sums into the parameter's gradient."""
-        self.parameter.grad = torch.from_numpy(self.pending.vector.astype(np.float32))
+    def take(self) -> Tensor:
+        """Return the pending sums as the gradient of `parameter`, float32, and start from zero."""
+        gradient = torch.from_numpy(self.pending.vector.astype(np.float32))
         self.pending.vector[:] = 0.0
+        return gradient
 
     def reduced(self, contributions: int) -> Statistics[Tensor]:
         """Return the sums over the group, after a reduction that averaged over so many contributions."""
@@ -135,7 +136,7 @@ class DeviceStatistics:
 
     def add_step(self, result: StepResult) -> None:
         """Add one policy step of one actor batch, without reading anything from the device."""
-        done, bad = result.terminated | result.truncated, result.bad
+        done, bad = result.terminated | result.truncated, result.diverged
         rows = (
             done, result.terminated & ~bad, result.truncated, bad, result.episode_return * done,
             result.episode_length * done, result.lin_vel_error, result.yaw_rate_error,

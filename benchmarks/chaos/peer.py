@@ -33,7 +33,8 @@ from typing import Any, TextIO
 import torch
 
 import moolib
-from moolib import gloo, handover
+from moolib.accumulator import state_transfer
+from moolib.group import process_group
 
 BODY = 50_000  # parameters: about those of the Go2's policy, 0.2 MB
 SLOTS = 1024  # processes of one run
@@ -98,10 +99,13 @@ class Model:
             Of each slot that took part, its contributions and the sum of their serials; and whether the body
             is just the sum of these.
         """
-        body, count, serial = ((p.grad * contributions).round() for p in self.parameters)
+        gradients = [p.grad for p in self.parameters if p.grad is not None]
+        body, count, serial = ((gradient * contributions).round() for gradient in gradients)
         slots = count.nonzero().flatten().tolist()
         parts = {slot: [int(count[slot]), int(serial[slot])] for slot in slots}
-        expected = sum((n * pattern(slot) + s * RAMP for slot, (n, s) in parts.items()), torch.zeros(BODY))
+        expected = torch.zeros(BODY)
+        for slot, (n, s) in parts.items():
+            expected += n * pattern(slot) + s * RAMP
         self.body.add_(body).remainder_(MODULUS)
         for slot, (n, s) in parts.items():
             self.applied[slot] += torch.tensor([n, s])
@@ -110,7 +114,8 @@ class Model:
 
     def checksum(self) -> int:
         """CRC-32 over everything."""
-        return zlib.crc32(self.applied.numpy(), zlib.crc32(self.body.detach().numpy()))
+        body, applied = (tensor.detach().numpy().tobytes() for tensor in (self.body, self.applied))
+        return zlib.crc32(applied, zlib.crc32(body))
 
 
 class Peer:
@@ -179,15 +184,15 @@ class Peer:
             real = time.time
             time.time = lambda: real() + random.choice([-DAY, DAY])
         elif command == "die in a reduction":
-            _die_within(gloo.EpochGroup, "all_reduce")
+            _die_within(process_group.EpochGroup, "all_reduce")
         elif command == "die in a hand-over":
-            _die_within(handover, "spread")
+            _die_within(state_transfer, "broadcast")
 
     def refused(self, since: float) -> str:
         """Why we may not join, once that is certain."""
         if self.accumulator.connected() or time.monotonic() - since < REFUSAL_PATIENCE:
             return ""
-        return self.rpc.debug_info()["refused"]
+        return str(self.rpc.debug_info()["refused"])
 
 
 def _die_within(where: Any, name: str) -> None:

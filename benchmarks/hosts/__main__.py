@@ -92,7 +92,8 @@ def cut(rig: Rig, network: Network, condition: Condition, seconds: float) -> tup
 
 def _first_together(peers: list[Peer], since: float) -> float:
     """When the last of the peers has made its first update in a group of all of them."""
-    return max(min(u["time"] for u in one.updates(since) if u["members"] == len(peers)) for one in peers)
+    together = ((u["time"] for u in one.updates(since) if u["members"] == len(peers)) for one in peers)
+    return float(max(map(min, together)))
 
 
 def run_all(network: Network, options: Options, table: Table) -> None:

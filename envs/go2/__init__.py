@@ -1,1 +1,1 @@
-"""The Unitree Go2: its model from a table of facts, its task terms as pure functions, its batch of robots."""
+"""The Unitree Go2: the robot, the terms of its task, and its batches of robots on two backends."""

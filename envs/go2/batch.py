@@ -1,131 +1,147 @@
-"""One batch of Go2 robots: physics by ``mjbatch``, terms from their modules, auto-reset in the same step.
+"""The step of a batch of Go2 robots: its order, statistics, resets and saving, for every backend.
 
-The order of one step is: physics; rewards and terminations of the state reached, against the command that the
-policy saw; the final observations of the robots whose episode ended, before their reset; resets; pushes and
-new commands; observations of what is then the state, every term of it. Robots that blow up never reach the
-learner: their row reports a termination with reward 0 and the observation of the standing pose, and they are
-counted.
+A policy step has three phases:
+
+1. ``set_targets``: the actions become joint targets.
+2. ``simulate``: the physics, ``decimation`` steps of it.
+3. ``finish_step``: rewards and terminations of the state reached, against the command that the policy saw;
+   final observations of the robots whose episode ended, before their reset; resets; pushes and new commands;
+   observations, every term of the state that then holds.
+
+A robot whose physics diverges never reaches the learner: its row reports a termination with reward 0 and the
+final observation of the standing pose, and it is counted.
+
+The backends (``envs.go2.mjbatch``, ``envs.go2.warp``) add the physics and a way to address some robots.
 """
 
-import math
 import time
-from dataclasses import asdict, fields
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import fields
+from typing import ClassVar, Generic
 
+import mujoco
 import numpy as np
 
+from envs.arrays import Array, Random, constant, namespace, to_host, write, zeros
 from envs.config import EnvConfig
-from envs.go2 import commands, model, randomization, resets, terminations
-from envs.go2.observations import Observer
-from envs.go2.physics import PHYSICS
-from envs.go2.rewards import Rewarder
-from envs.go2.simulation import Simulation
-from envs.go2.state import State
+from envs.go2.backend import Rows, Simulation
+from envs.go2.mdp import commands, randomization, resets, terminations
+from envs.go2.mdp.observations import Observer
+from envs.go2.mdp.rewards import Rewarder
+from envs.go2.mdp.state import State
+from envs.go2.records import Records, check_saved
+from envs.go2.robot.constants import DEFAULT_JOINTS
 from envs.results import Counters, StepResult
 
-# Per-robot arrays to save.
-RECORDS = ("_steps", "_length", "_wait", "_phase", "_return", "_held", "_target", "_delay")
 
-
-def check_contacts(config: EnvConfig) -> None:
-    """Raises ValueError if the task counts contacts that its physics does not have."""
-    links_count = config.terminations.base_contact is not None or "collision" in config.rewards.weights
-    if links_count and PHYSICS[config.physics.variant].feet_only:
-        allowed = "unitree or menagerie where base contact or collisions count"
-        raise ValueError(f"env.physics.variant={config.physics.variant!r}: must be {allowed}")
-
-
-class Go2Batch:
+class RobotBatch(ABC, Generic[Array]):
     """``n`` robots of one task.
 
     Attributes:
         config: The task.
-        model: The MuJoCo model that every robot starts from.
+        mj_model: The MuJoCo model that every robot starts from.
+        simulation: The physics.
         observer: The observation terms and their dimension.
         rewarder: The reward terms.
+        rng: The source of everything random.
         state: The live state that the terms read.
-        counters: What has been simulated so far.
+        actions: Actions [B, 12] float32 of the newest step.
+        result: The result of the newest step; overwritten by the next one.
+        device: Where the robots live as torch tensors; None for NumPy arrays.
+        records: Records of the episodes in progress, which no term reads.
+        asynchronous: Whether ``step`` only launches the work, instead of doing it in the caller's thread.
     """
+
+    asynchronous: ClassVar[bool]
+    device: str | None = None
+    simulation: Simulation[Array]
+    state: State[Array]
+    records: Records[Array]
+    rng: Random[Array]
+    result: StepResult[Array]
+    _fields: dict[str, Array]  # per-robot model fields [B, ...], by their names in `mjModel`
+    actions: Array
+    _previous_target: Array  # [B, 12] rad, the joint targets before the newest ones
+    _tally: Array  # [3] episodes ended by divergence, fall, time-out
 
     def __init__(
         self,
         config: EnvConfig,
         n: int,
-        seed: int | tuple[int, ...] | np.random.Generator,
-        num_threads: int = 0,
+        mj_model: mujoco.MjModel,
+        simulation: Simulation[Array],
+        state: State[Array],
+        rng: Random[Array],
     ):
-        """Makes the robots and resets them.
-
-        Args:
-            config: The task.
-            n: Number of robots.
-            seed: Seed of everything random, or the generator (PCG64) to draw it from.
-            num_threads: Physics threads; 0 for one per logical CPU. Results do not depend on it.
-        """
-        self.config = config
-        physics, control = config.physics, config.control
-        self.model = model.build(physics.variant, control.kp, control.kd, physics.timestep)
-        check_contacts(config)
+        """Set up the robots' records and randomise their models; the backend resets them afterwards."""
+        self.config, self.mj_model, self._n = config, mj_model, n
+        self.simulation, self.state, self.rng = simulation, state, rng
         self.observer, self.rewarder = Observer(config.observations), Rewarder(config)
-        self.state = State.zeros(n)
-        self.counters = Counters()
-        self.rng = np.random.default_rng(seed)
-        self._n = n
-        self._max_steps = int(np.ceil(config.episode.length / config.control_dt - 1e-9))
-        self._simulation = Simulation(self.model, n, num_threads)
-        batch = self._simulation.batch
-        self._fields = randomization.randomize_model(batch, self.model, config.randomization, self.rng)
-        self._delay = np.zeros(n, np.int32)  # physics steps by which targets arrive late
-        self._delay[:] = randomization.draw_delay(config.randomization, n, physics.timestep, self.rng)
         interval = config.randomization.push_interval
-        self._push_steps = None if interval is None else int(np.ceil(interval / config.control_dt - 1e-9))
-        self._steps = np.zeros(n, np.int32)  # age of the episode in policy steps
-        self._length = np.zeros(n, np.int32)  # policy steps taken in it: fewer, where it began aged
-        self._wait = np.zeros(n, np.int32)  # policy steps until the next command
-        self._phase = np.zeros(n)  # cycles of the gait's clock at the episode's start
-        self._return = np.zeros(n, np.float32)
-        self._held = np.zeros(n, bool)  # robots whose command is held by set_commands
-        self._target = np.tile(model.DEFAULT_JOINT_POS, (n, 1))  # rad, newest joint targets
-        self.result = self._empty_result()
-        self.reset()
+        self._max_steps = _policy_steps(config.episode.length, config)
+        self._push_steps = None if interval is None else _policy_steps(interval, config)
+        self._fields = randomization.randomize_model(simulation, mj_model, config.randomization, rng)
 
-    def _empty_result(self) -> StepResult:
-        n, dim = self._n, self.observer.dim
-        return StepResult(
-            obs=np.zeros((n, dim), np.float32),
-            reward=np.zeros(n, np.float32),
-            terminated=np.zeros(n, bool),
-            truncated=np.zeros(n, bool),
-            final_obs=np.zeros((n, dim), np.float32),
-            episode_return=np.zeros(n, np.float32),
-            episode_length=np.zeros(n, np.int32),
-            lin_vel_error=np.zeros(n, np.float32),
-            yaw_rate_error=np.zeros(n, np.float32),
-            reward_terms=np.zeros(len(self.rewarder.names)),
-            bad=np.zeros(n, bool),
-        )
+        single, precise = state.qpos, simulation.qpos  # float32, and the precision of the physics
+        self.records = Records.start(n, single, precise)
+        delay = randomization.draw_delay(config.randomization, n, config.physics.timestep, rng)
+        self.records.delay += delay
+        self.actions = zeros((n, 12), single)
+        self._previous_target = zeros((n, 12), precise)
+        self._tally = zeros((3,), single, "int64")
+        self._policy_steps = 0  # of each robot
+        names = self.rewarder.names
+        self.result = StepResult.zeros(n, self.observer.dim, len(names), single, precise)
+        # Called by `advance`; a backend may put recorded graphs in their place.
+        self._phases: tuple[Callable[[], None], Callable[[], None]] = (self.set_targets, self.finish_step)
 
-    def reset(self, ids: np.ndarray | None = None) -> np.ndarray:
-        """Starts new episodes, at random ages if the task staggers them.
+    # Each backend provides these.
+
+    @abstractmethod
+    def select(self, mask: Array) -> Rows[Array]:
+        """Return the robots of a mask [B] bool."""
+
+    @abstractmethod
+    def simulate(self) -> None:
+        """Take the physics steps of one policy step; the second phase."""
+
+    @abstractmethod
+    def read_physics(self) -> Array:
+        """Bring the motion reached into the state; stand diverged robots up and return which they are [B]."""
+
+    @abstractmethod
+    def read_motion(self, rows: Rows[Array]) -> None:
+        """Bring positions and velocities of these robots, which were just changed, into the state."""
+
+    @abstractmethod
+    def observe_rows(self, rows: Rows[Array], out: Array) -> None:
+        """Write the observations of these robots (and perhaps of others) into ``out`` [B, D]."""
+
+    def reset(self, mask: Array | None = None) -> Array:
+        """Start new episodes, at random ages if the task staggers them.
 
         Args:
-            ids: Indices of the robots; None for all.
+            mask: The robots [B] bool; None for all.
 
         Returns:
             Observations [B, D] float32, valid until the next step.
         """
-        ids = np.arange(self._n) if ids is None else ids
-        self._reset_rows(ids)
+        held = self.records.held
+        rows = self.select(namespace(held).ones_like(held) if mask is None else mask)
+        self._start_episodes(rows)
         if self.config.episode.stagger:
-            self._steps[ids] = self.rng.integers(0, self._max_steps, len(ids))
-        self._advance_clock()
+            rows.put(self.records.steps, self.rng.integers(0, self._max_steps, rows.count))
+        self._update_clock()
         self._renew_commands()
         if self.config.commands.resample == "periodic":  # as if the episodes had run up to their ages
-            self._wait[ids] -= self._steps[ids] % np.maximum(self._wait[ids], 1)
-        self.result.obs[ids] = self.observer.observe(self.state.rows(ids), self.rng)
+            steps, wait = self.records.steps[rows.index], self.records.wait[rows.index]
+            rows.put(self.records.wait, wait - steps % wait.clip(1))
+        self.observe_rows(rows, self.result.obs)
         return self.result.obs
 
-    def set_commands(self, values: np.ndarray | None) -> np.ndarray:
-        """Holds every robot's command, also over resets, until the next call; None lets them be drawn again.
+    def set_commands(self, values: np.ndarray | Array | None) -> Array:
+        """Hold every robot's command, across resets too, until the next call; None draws them again.
 
         Args:
             values: vx (m/s), vy (m/s) and yaw rate (rad/s) [B, 3] or [3].
@@ -133,169 +149,187 @@ class Go2Batch:
         Returns:
             The present observations with these commands [B, D] float32, valid until the next step.
         """
-        self._held[:] = values is not None
+        self.records.held[...] = values is not None
         if values is not None:
-            self.state.command[:] = values
-        self._wait[:] = 0
+            write(self.state.command, values)
+        self.records.wait[...] = 0
         return self.observer.observe(self.state, self.rng, out=self.result.obs)
 
-    def step(self, actions: np.ndarray) -> StepResult:
-        """Advances every robot by one policy step.
+    def set_actions(self, actions: Array) -> None:
+        """Copy the actions [B, 12] of the next step."""
+        self.actions[...] = actions
+
+    def step(self, actions: Array) -> StepResult[Array]:
+        """Advance every robot by one policy step.
 
         Args:
             actions: Actions [B, 12]; joint targets are ``q_default + action_scale * action`` rad.
         """
+        self.set_actions(actions)
+        return self.advance()
+
+    def advance(self) -> StepResult[Array]:
+        """Take the policy step of the actions that ``set_actions`` copied."""
+        set_targets, finish_step = self._phases
+        set_targets()
+        began = time.perf_counter()
+        self.simulate()
+        ended = time.perf_counter()
+        finish_step()
+        self._policy_steps += 1
+        self.result.stamps = (began, ended, time.perf_counter())
+        return self.result
+
+    @property
+    def counters(self) -> Counters:
+        """Totals so far; waits for the device."""
+        blowups, falls, timeouts = self._tally.tolist()
+        steps = self._n * self._policy_steps
+        return Counters(
+            policy_steps=steps,
+            physics_steps=steps * self.config.physics.decimation,
+            episodes=blowups + falls + timeouts,
+            falls=falls,
+            timeouts=timeouts,
+            blowups=blowups,
+            simulated_seconds=steps * self.config.control_dt,
+        )
+
+    # The first and the third phase of a step.
+
+    def set_targets(self) -> None:
+        """Clip the actions and turn them into joint targets; the first phase."""
+        state, control = self.state, self.config.control
+        state.last_action[...] = state.action
+        limit = control.clip_actions
+        namespace(state.action).clip(self.actions, -limit, limit, out=state.action)
+        target = self.records.target
+        self._previous_target[...] = target
+        target[...] = state.action
+        target *= control.action_scale
+        target += constant(DEFAULT_JOINTS, target)
+
+    def finish_step(self) -> None:
+        """Judge the state that the physics reached and prepare the next step; the third phase."""
         state, result = self.state, self.result
-        bad = self._simulate(actions)
-        self._steps += 1
-        self._length += 1
-        self._wait -= 1
-        self._advance_clock()
+        diverged = self.read_physics()
+        state.set_sensors(self.simulation.sensors)
+        state.torque[...] = self.simulation.torque
+        self.records.steps += 1
+        self.records.length += 1
+        self.records.wait -= 1
+        self._update_clock()
         state.update_contacts(self.config.control_dt)
-        self._judge(bad)
-        ended = np.flatnonzero(result.terminated | result.truncated)
-        if ended.size:
-            result.final_obs[ended] = self.observer.observe(state.rows(ended), self.rng)
-            self._reset_rows(ended)
-        np.copyto(state.last_joint_vel, state.joint_vel)
+        self._compute_rewards_and_terminations(diverged)
+        self._update_statistics()
+        ended = self.select(result.terminated | result.truncated)
+        if ended:
+            self.observe_rows(ended, result.final_obs)
+            self._start_episodes(ended)
+        state.last_joint_vel[...] = state.joint_vel
         self._push()
         self._renew_commands()
         self.observer.observe(state, self.rng, out=result.obs)
-        result.stamps = (*result.stamps[:2], time.perf_counter())
-        return result
 
-    def _simulate(self, actions: np.ndarray) -> np.ndarray:
-        """Steps the physics and reads the state reached; returns which robots blew up [B] bool."""
-        state, control, simulation = self.state, self.config.control, self._simulation
-        np.copyto(state.last_action, state.action)
-        np.clip(actions, -control.clip_actions, control.clip_actions, out=state.action)
-        target = model.DEFAULT_JOINT_POS + control.action_scale * state.action.astype(np.float64)
-        started = time.perf_counter()
-        bad = simulation.step(self._target, target, self._delay, self.config.physics.decimation)
-        self.result.stamps = (started, time.perf_counter(), math.nan)
-        self._target[:] = target
-        state.set_motion(simulation.positions, simulation.velocities)
-        if bad.any():
-            state.set_motion(simulation.qpos[bad], simulation.qvel[bad], bad)
-        state.set_sensors(simulation.sensors)
-        np.copyto(state.torque, simulation.torque)
-        return bad
+    def _compute_rewards_and_terminations(self, diverged: Array) -> None:
+        state, result, xp = self.state, self.result, namespace(diverged)
+        terms = self.rewarder.terms(state)  # [num_terms, B]
+        self.select(diverged).put(terms.T, 0.0)
+        result.reward_terms[...] = terms.mean(1, dtype=result.reward_terms.dtype)
+        result.reward[...] = self.rewarder.total(terms)
+        result.diverged[...] = diverged
+        xp.logical_or(terminations.fallen(state, self.config.terminations), diverged, out=result.terminated)
+        xp.logical_and(self.records.steps >= self._max_steps, ~result.terminated, out=result.truncated)
 
-    def _judge(self, bad: np.ndarray) -> None:
-        """Rewards, terminations, episode statistics and counters of the state reached."""
-        state, result, counters = self.state, self.result, self.counters
-        terms = self.rewarder.terms(state)
-        terms[:, bad] = 0.0
-        terms.mean(axis=1, dtype=np.float64, out=result.reward_terms)
-        result.reward[:] = self.rewarder.total(terms)
-        result.bad[:] = bad
-        np.logical_or(terminations.fallen(state, self.config.terminations), bad, out=result.terminated)
-        np.greater_equal(self._steps, self._max_steps, out=result.truncated)
-        result.truncated &= ~result.terminated
-        self._return += result.reward
-        result.episode_return[:] = self._return
-        result.episode_length[:] = self._length
-        velocity_error = state.base_lin_vel[:, :2] - state.command[:, :2]
-        np.hypot(velocity_error[:, 0], velocity_error[:, 1], out=result.lin_vel_error)
-        np.abs(state.base_ang_vel[:, 2] - state.command[:, 2], out=result.yaw_rate_error)
-        blowups, falls, timeouts = (int(x.sum()) for x in (bad, result.terminated & ~bad, result.truncated))
-        counters.policy_steps += self._n
-        counters.physics_steps += self._n * self.config.physics.decimation
-        counters.simulated_seconds += self._n * self.config.control_dt
-        counters.episodes += blowups + falls + timeouts
-        counters.blowups += blowups
-        counters.falls += falls
-        counters.timeouts += timeouts
+    def _update_statistics(self) -> None:
+        state, result, xp = self.state, self.result, namespace(self.records.return_)
+        self.records.return_ += result.reward
+        result.episode_return[...] = self.records.return_
+        result.episode_length[...] = self.records.length
+        error = state.base_lin_vel[:, :2] - state.command[:, :2]
+        xp.hypot(error[:, 0], error[:, 1], out=result.lin_vel_error)
+        xp.abs(state.base_ang_vel[:, 2] - state.command[:, 2], out=result.yaw_rate_error)
+        fell = result.terminated & ~result.diverged
+        self._tally += xp.stack([result.diverged, fell, result.truncated]).sum(1)
 
-    def _reset_rows(self, ids: np.ndarray) -> None:
-        """Puts robots at the start of an episode; their commands are due."""
-        rng, state, n = self.rng, self.state, len(ids)
-        qpos, qvel = resets.draw(rng, n, self.config.resets)
-        self._simulation.place(ids, qpos, qvel)
-        state.set_motion(qpos, qvel, ids)
+    def _start_episodes(self, rows: Rows[Array]) -> None:
+        """Put robots at the start of an episode; their commands are due."""
+        state, records = self.state, self.records
+        self.simulation.place(rows, *resets.draw(self.rng, rows.count, self.config.resets))
+        self.read_motion(rows)
         for record in (state.action, state.last_action, state.last_joint_vel, state.air_time):
-            record[ids] = 0.0
-        for record in (state.contact, state.grounded, state.touchdown):
-            record[ids] = False
-        self._target[ids] = model.DEFAULT_JOINT_POS
-        self._steps[ids] = self._length[ids] = 0
-        self._return[ids] = 0.0
-        self._phase[ids] = rng.random(n) if self.config.gait.random_phase else 0.0
-        state.clock[ids] = self._phase[ids]
-        self._wait[ids] = 0
+            rows.put(record, 0.0)
+        for flag in (state.contact, state.grounded, state.touchdown):
+            rows.put(flag, False)
+        for counter in (records.steps, records.length, records.wait):
+            rows.put(counter, 0)
+        rows.put(records.return_, 0.0)
+        rows.put(records.target, constant(DEFAULT_JOINTS, records.target))
+        rows.put(records.phase, self.rng.random(rows.count) if self.config.gait.random_phase else 0.0)
+        self._update_clock()
 
-    def _advance_clock(self) -> None:
-        cycles = self._phase + self.config.gait.frequency * self.config.control_dt * self._steps
-        self.state.clock[:] = cycles % 1.0
+    def _update_clock(self) -> None:
+        cycles_per_step = self.config.gait.frequency * self.config.control_dt
+        cycles = self.records.phase + cycles_per_step * self.records.steps
+        self.state.clock[...] = cycles % 1.0
 
     def _push(self) -> None:
-        """Sets the xy velocity of the robots whose push is due."""
+        """Set the xy velocity of the robots whose push is due."""
         if self._push_steps is None:
             return
-        ids = np.flatnonzero((self._steps % self._push_steps == 0) & (self._steps > 0))
-        if ids.size:
-            qpos, qvel = self._simulation.qpos, self._simulation.qvel
-            qvel[ids, :2] = randomization.push(self.rng, ids.size, self.config.randomization)
-            self.state.set_motion(qpos[ids], qvel[ids], ids)
+        steps = self.records.steps
+        due = self.select((steps % self._push_steps == 0) & (steps > 0))
+        if due:
+            velocity = randomization.draw_push(self.rng, due.count, self.config.randomization)
+            due.put(self.simulation.qvel[:, :2], velocity)
+            self.read_motion(due)
 
     def _renew_commands(self) -> None:
-        """Draws the commands that are due, of new episodes too, and steers towards headings."""
-        free = ~self._held
-        config, state, due = self.config.commands, self.state, np.flatnonzero(free & (self._wait <= 0))
-        if due.size:
-            state.command[due], state.heading[due] = commands.draw(self.rng, due.size, config)
-            self._wait[due] = commands.draw_wait(self.rng, due.size, config, self.config.control_dt)
-        if config.heading and free.any():
-            state.command[free, 2] = commands.steer(state.heading, state.yaw, config)[free]
+        """Draw the commands that are due, those of new episodes included, and steer towards headings."""
+        config, state, records = self.config.commands, self.state, self.records
+        due = self.select(~records.held & (records.wait <= 0))
+        if due:
+            drawn, headings = commands.draw(self.rng, due.count, config)
+            due.put(state.command, drawn)
+            due.put(state.heading, headings)
+            due.put(records.wait, commands.draw_wait(self.rng, due.count, config, self.config.control_dt))
+        if config.heading:
+            steered = commands.steer(state.heading, state.yaw, config)
+            held, yaw_rate = records.held, state.command[:, 2]
+            state.command[:, 2] = namespace(held).where(held, yaw_rate, steered)
+
+    # Saving. The keys are those of checkpoints: they stay.
+
+    def live_arrays(self) -> dict[str, Array]:
+        """Return the arrays that the future depends on, by the keys under which they are saved."""
+        saved = self.records.live_arrays()
+        saved |= {f"state.{f.name}": getattr(self.state, f.name) for f in fields(State)}
+        return saved | {f"model.{name}": values for name, values in self._fields.items()}
+
+    @abstractmethod
+    def pack(self) -> dict[str, np.ndarray]:
+        """Return the state of the generator and the counters as arrays to save."""
+
+    @abstractmethod
+    def unpack(self, saved: dict[str, np.ndarray]) -> None:
+        """Restore the generator and the counters."""
 
     def state_dict(self) -> dict[str, np.ndarray]:
-        """Everything that the future depends on, as copies; loading it continues bit for bit."""
-        simulation = self._simulation
-        saved = {"rows": simulation.rows, "warnings": simulation.warnings, "rng": pack_rng(self.rng)}
-        saved |= {f"record{name}": getattr(self, name) for name in RECORDS}
-        saved |= {f"state.{f.name}": getattr(self.state, f.name) for f in fields(State)}
-        saved |= {f"model.{name}": values for name, values in self._fields.items()}
-        saved |= {f"counter.{name}": np.array(value) for name, value in asdict(self.counters).items()}
-        return {name: np.array(values) for name, values in saved.items()}
+        """Return copies of everything that the future depends on; loading them continues bit for bit."""
+        return {name: to_host(values) for name, values in self.live_arrays().items()} | self.pack()
 
     def load_state_dict(self, saved: dict[str, np.ndarray]) -> None:
-        """Takes over what ``state_dict`` of an equal task and batch size gave.
+        """Continue from the ``state_dict`` of an equal task, batch size and kind of device.
 
         Raises:
             ValueError: On a missing or unknown array, or one of another shape.
         """
         check_saved(saved, self.state_dict())
-        self._simulation.rows[:] = saved["rows"]
-        self._simulation.warnings[:] = saved["warnings"]
-        unpack_rng(self.rng, saved["rng"])
-        for name in RECORDS:
-            getattr(self, name)[...] = saved[f"record{name}"]
-        for f in fields(State):
-            getattr(self.state, f.name)[...] = saved[f"state.{f.name}"]
-        for name, values in self._fields.items():
-            values[...] = saved[f"model.{name}"]
-        randomization.update_constants(self._simulation.batch, self._fields)
-        self.counters = Counters(**{f.name: saved[f"counter.{f.name}"].item() for f in fields(Counters)})
+        for name, live in self.live_arrays().items():
+            write(live, saved[name])
+        self.unpack(saved)
+        randomization.update_constants(self.simulation, self._fields)
 
 
-def check_saved(saved: dict[str, np.ndarray], present: dict[str, np.ndarray]) -> None:
-    """Raises ValueError unless a saved state has the arrays of the present one, in the same shapes."""
-    for name in present.keys() ^ saved.keys():
-        raise ValueError(f"environment state {name}: saved by a different task")
-    for name, values in present.items():
-        if values.shape != saved[name].shape:
-            raise ValueError(f"environment state {name}{saved[name].shape}: must have shape {values.shape}")
-
-
-def pack_rng(rng: np.random.Generator) -> np.ndarray:
-    """A PCG64 generator as six uint64: state (low, high), increment (low, high), the spare 32 bits."""
-    state = rng.bit_generator.state
-    words = [state["state"][key] >> shift & 2**64 - 1 for key in ("state", "inc") for shift in (0, 64)]
-    return np.array([*words, state["has_uint32"], state["uinteger"]], np.uint64)
-
-
-def unpack_rng(rng: np.random.Generator, words: np.ndarray) -> None:
-    """Restores what ``pack_rng`` gave."""
-    w = [int(word) for word in words]
-    pcg = {"state": w[0] | w[1] << 64, "inc": w[2] | w[3] << 64}
-    rng.bit_generator.state = {"bit_generator": "PCG64", "state": pcg, "has_uint32": w[4], "uinteger": w[5]}
+def _policy_steps(seconds: float, config: EnvConfig) -> int:
+    return int(np.ceil(seconds / config.control_dt - 1e-9))

@@ -1,11 +1,11 @@
-"""Our Go2 in MuJoCo Playground's conventions, and its observations there in ours.
+"""Conversions to and from MuJoCo Playground: the robot's MJCF and observations.
 
-Playground (github.com/google-deepmind/mujoco_playground, Apache-2.0; looked up on 2026-11-30) has a Go1 whose
-joystick task finds everything by name: the floor and the feet as geoms, the feet and `imu` as sites, sensors
-such as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `mjcf` gives the Go2
-these names; its code for the Go1 then runs on it. Its observation `state` [48] holds velocity, gyro and
-gravity in the base frame, joint angles minus those of `home`, joint speeds, the last action and the command:
-the same quantities as ours, in the same order of joints as in the model, unscaled.
+The Go1 joystick task of Playground (github.com/google-deepmind/mujoco_playground, Apache-2.0; looked up on
+2026-11-30) finds everything by name: the floor and the feet as geoms, the feet and `imu` as sites, sensors
+such as `gyro` and `FR_global_linvel`, and the standing pose as the keyframe `home`. `to_mjcf` gives the Go2
+these names, so that Playground's code for the Go1 runs on it. Playground's observation `state` [48] holds
+velocity, gyro and gravity in the base frame, joint angles minus those of `home`, joint speeds, the last
+action and the command: the same quantities as ours, unscaled, with the joints in the order of the model.
 """
 
 from dataclasses import replace
@@ -14,9 +14,10 @@ import mujoco
 import numpy as np
 
 from envs.config import EnvConfig
-from envs.go2.model import LEGS, make_spec
-from envs.go2.observations import Observer
-from envs.go2.state import State
+from envs.go2.mdp.observations import Observer
+from envs.go2.mdp.state import State
+from envs.go2.robot.constants import LEGS
+from envs.go2.robot.mjcf import make_spec
 
 BASE_SENSORS = (  # name, type, of the site `imu`
     ("gyro", mujoco.mjtSensor.mjSENS_GYRO),
@@ -29,7 +30,7 @@ BASE_SENSORS = (  # name, type, of the site `imu`
     ("global_angvel", mujoco.mjtSensor.mjSENS_FRAMEANGVEL),
     ("orientation", mujoco.mjtSensor.mjSENS_FRAMEQUAT),
 )
-STATE = (  # of Playground's observation: our term and its length, in order
+STATE = (  # Playground's observation: our terms and their lengths, in order
     ("base_lin_vel", 3),
     ("base_ang_vel", 3),
     ("projected_gravity", 3),
@@ -40,11 +41,10 @@ STATE = (  # of Playground's observation: our term and its length, in order
 )
 
 
-def mjcf(config: EnvConfig) -> str:
-    """The task's robot on its floor as MJCF with Playground's names; the physics stays as it is.
+def to_mjcf(config: EnvConfig) -> str:
+    """Return the task's robot on its floor as MJCF with Playground's names and the same physics.
 
-    Its joints are in our order of legs, FL FR RL RR. MJX and MuJoCo Warp have no PGS solver, so that one
-    becomes Newton's.
+    Its legs are in our order, FL FR RL RR. MJX and MuJoCo Warp have no PGS solver; Newton's takes its place.
 
     Args:
         config: The task: its physics and PD gains.
@@ -79,16 +79,17 @@ def mjcf(config: EnvConfig) -> str:
             intprm=[found, reduction, slots],
         )
     spec.compile()
-    return spec.to_xml()
+    xml: str = spec.to_xml()
+    return xml
 
 
 def from_playground(states: np.ndarray, clock: np.ndarray, config: EnvConfig) -> np.ndarray:
-    """Observations of our task from Playground's, to run our policies there.
+    """Convert Playground's observations to those of a task, to run our policies there.
 
     Args:
         states: Playground's `state` [B, 48], without noise.
         clock: Cycles of the gait [B], in [0, 1): frequency times the time since the reset, modulo 1.
-        config: The task that the policy was trained on, whose joints at rest are Playground's `home`.
+        config: The task that the policy was trained on; its default pose is Playground's `home`.
 
     Returns:
         Observations [B, D] float32.
@@ -103,10 +104,10 @@ def from_playground(states: np.ndarray, clock: np.ndarray, config: EnvConfig) ->
 
 
 def to_playground(observations: np.ndarray, config: EnvConfig) -> np.ndarray:
-    """Playground's `state` [B, 48] from our observations [B, D], to run its policies here.
+    """Convert our observations [B, D] to Playground's `state` [B, 48], to run its policies here.
 
     Raises:
-        ValueError: If the task does not observe something that `state` holds.
+        ValueError: If the task does not observe a quantity of `state`.
     """
     columns, start = {}, 0
     for name, dim, scale in Observer(config.observations).terms:
@@ -118,5 +119,5 @@ def to_playground(observations: np.ndarray, config: EnvConfig) -> np.ndarray:
     return np.concatenate([columns[name] for name, _ in STATE], axis=1)
 
 
-def _cuts() -> list[int]:
-    return np.cumsum([dim for _, dim in STATE])[:-1].tolist()
+def _cuts() -> np.ndarray:
+    return np.cumsum([dim for _, dim in STATE])[:-1]

@@ -1,4 +1,4 @@
-"""The lab: how fast this machine steps robots, and whether every way of stepping them is the same physics.
+"""The lab: measures how fast this machine steps robots, and checks that every engine gives the same physics.
 
 Run it with ``python -m envs.lab``; ``--help`` lists the sections.
 """

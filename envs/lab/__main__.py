@@ -1,13 +1,13 @@
-"""Measure this machine: what stands, what is the same, and how fast robots are stepped.
+"""Measure this machine: does a robot stand, do all engines agree, and how fast do they step robots?
 
     python -m envs.lab                          # everything; a few minutes
-    python -m envs.lab --quick                  # only tries that everything works; prints no speeds
+    python -m envs.lab --quick                  # a smoke test; prints no speeds
     python -m envs.lab --sections C,E --png lab.png --json lab.json
     python -m envs.lab --task go2_unitree
     python -m envs.lab --sections G --device cuda:1
 
 sections: A contact basics, B same physics, C throughput, D disturbance, E arithmetic, F auto-reset,
-G graphics card
+G GPU
 """
 
 import argparse
@@ -24,9 +24,9 @@ from typing import Any, NoReturn
 from rich.console import Console
 
 from envs.config import EnvConfig
-from envs.device import check_device
-from envs.lab import arithmetic, autoreset, card, contacts, disturbance, equality, figure, throughput
+from envs.lab import arithmetic, autoreset, contacts, disturbance, equality, figure, gpu, throughput
 from envs.lab.common import Lab
+from envs.machine import check_device, cores
 
 SECTIONS: dict[str, tuple[str, Any]] = {
     "A": ("Contact basics: 2 s of standing", contacts),
@@ -35,12 +35,12 @@ SECTIONS: dict[str, tuple[str, Any]] = {
     "D": ("Disturbance: 512 robots x 25 steps", disturbance),
     "E": ("Arithmetic of the published run", arithmetic),
     "F": ("Auto-reset", autoreset),
-    "G": ("Graphics card", card),
+    "G": ("GPU", gpu),
 }
 
 
 class Parser(argparse.ArgumentParser):
-    """Says a mistake in one line."""
+    """Reports a mistake in one line."""
 
     def error(self, message: str) -> NoReturn:
         print(f"envs.lab: {message}", file=sys.stderr)
@@ -48,27 +48,27 @@ class Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """The command line; ends the process with one line on a mistake."""
+    """Parse the command line; end the process with one line on a mistake."""
     parser = Parser("envs.lab", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="few robots, no speeds: a smoke test")
-    parser.add_argument("--sections", default=",".join(SECTIONS), help="letters, such as A,B (default: all)")
+    parser.add_argument("--quick", action="store_true", help="a smoke test: few robots, no speeds")
+    parser.add_argument("--sections", default=",".join(SECTIONS), help="letters, as in A,B (default: all)")
     parser.add_argument("--task", default="go2", help="preset in conf/env (default: go2)")
-    parser.add_argument("--device", help="of section G: cpu or cuda:N (default: the first card, if any)")
-    parser.add_argument("--json", metavar="FILE", help="write the results; - prints them instead of the text")
+    parser.add_argument("--device", help="for section G: cpu or cuda:N (default: the first GPU, if any)")
+    parser.add_argument("--json", metavar="FILE", help="write the results; - prints them and no text")
     parser.add_argument("--png", metavar="FILE", help="draw section C")
     options = parser.parse_args(arguments)
     options.sections = options.sections.split(",")
     for letter in options.sections:
         if letter not in SECTIONS:
-            parser.error(f"--sections {letter}: must be some of {','.join(SECTIONS)}")
+            parser.error(f"--sections {letter}: must be among {','.join(SECTIONS)}")
     if options.png and ("C" not in options.sections or options.quick):
-        parser.error("--png: draws section C without --quick")
+        parser.error("--png: needs section C and no --quick")
     if options.device:
         try:
             check_device(options.device)
         except ValueError as error:
             parser.error(f"--device {options.device}: {error}")
-        if not card.is_installed():
+        if not gpu.is_installed():
             parser.error(f"--device {options.device}: needs MuJoCo Warp: pip install 'herd[gpu]'")
     for path in (options.json, options.png):
         if path and path != "-" and not Path(path).absolute().parent.is_dir():
@@ -81,26 +81,26 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
 
 
 def machine() -> dict[str, Any]:
-    """Versions, cores and load of this machine."""
+    """Return versions, cores and load of this machine."""
     packages = ("mujoco", "mjbatch", "numpy")
     return {
         "date": time.strftime("%Y-%m-%d %H:%M"),
         "python": platform.python_version(),
         **{name: version(name) for name in packages},
         "machine": platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": cores(),
         "load_average": round(os.getloadavg()[0], 2),
     }
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Runs the sections; returns the exit status."""
+    """Run the sections; return the exit status."""
     options = parse(arguments)
     console = Console(quiet=options.json == "-", highlight=False, soft_wrap=True)
     results: dict[str, Any] = {"machine": machine(), "task": options.task.name, "quick": options.quick}
     console.print(", ".join(f"{name} {value}" for name, value in results["machine"].items()))
     with Console(stderr=True).status("") as status:
-        device = options.device or card.default_device()
+        device = options.device or gpu.default_device()
         lab = Lab(options.task, options.quick, progress=status.update, device=device)
         for letter in sorted(options.sections):
             title, section = SECTIONS[letter]

@@ -1,4 +1,4 @@
-"""Section E: what the published Go2 training run amounts to, and how long its physics would take here."""
+"""Section E: the size of the published Go2 training run, and the time that its physics would take here."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ POLICY_STEP = 0.02  # s: 4 physics steps of 5 ms
 
 
 def measure(lab: Lab) -> dict[str, Any]:
-    """Sizes of the run; with section C, hours of physics at the best rate of each kind of states."""
+    """Return sizes of the run and, after section C, hours of physics at the best rate per kind of states."""
     samples = samples_per_update(ROBOTS, STEPS_PER_UPDATE)
     physics_steps = samples * UPDATES * DECIMATION
     hours: dict[tuple[str, str], float] = {}
@@ -32,7 +32,7 @@ def measure(lab: Lab) -> dict[str, Any]:
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
-    """Prints the section."""
+    """Print the section."""
     console.print(
         f"{ROBOTS:,} robots x {STEPS_PER_UPDATE} steps x {UPDATES:,} updates, x {DECIMATION} physics steps: "
         f"{result['samples_per_update']:,} samples per update,\n"

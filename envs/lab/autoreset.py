@@ -1,7 +1,7 @@
-"""Section F: kicked robots fall and are reset in the same step; others run into their time-out.
+"""Section F: kicked robots fall and are reset in the same step; others reach their time-out.
 
 16 robots stand in the lesson's simulation, 8 ms per policy step, and are kicked every 25 steps: roll and
-pitch rates jump to random values of up to 18 rad/s. Episodes last at most 150 steps; 300 steps are taken.
+pitch rates jump to random values of up to 18 rad/s. Episodes last at most 150 steps; the run takes 300.
 """
 
 from dataclasses import asdict, replace
@@ -11,18 +11,18 @@ import numpy as np
 from rich.console import Console
 
 from envs.config import TerminationConfig
-from envs.go2.batch import Go2Batch
-from envs.go2.model import KEYFRAME_HEIGHT
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.constants import KEYFRAME_HEIGHT
 from envs.lab.common import Lab, simulations
 
 ROBOTS, STEPS, LENGTH = 16, 300, 150  # robots, policy steps, policy steps until the time-out
 KICK, KICK_INTERVAL = 18.0, 25  # rad/s, policy steps
 FALLS = TerminationConfig(min_upright=None, max_roll=0.8, max_pitch=1.0, base_contact=None)  # rad
-ROLL_PITCH = slice(1 + 19 + 3, 1 + 19 + 5)  # their rates in an integration state: after time, qpos, velocity
+ROLL_PITCH = slice(1 + 19 + 3, 1 + 19 + 5)  # of roll and pitch rates in an integration state
 
 
 def measure(lab: Lab) -> dict[str, Any]:
-    """Counters, and where the rows of ended episodes came back."""
+    """Return the counters, and the base heights at which ended episodes restarted."""
     config = simulations(lab.config)["lesson"]
     config = replace(
         config,
@@ -55,7 +55,7 @@ def measure(lab: Lab) -> dict[str, Any]:
 
 
 def show(console: Console, result: dict[str, Any]) -> None:
-    """Prints the section."""
+    """Print the section."""
     counters = result["counters"]
     console.print(
         f"{counters['policy_steps']:,} policy and {counters['physics_steps']:,} physics steps, "
@@ -63,5 +63,5 @@ def show(console: Console, result: dict[str, Any]) -> None:
         f"{counters['timeouts']} time-outs; first fall after {result['first_fall']} steps"
     )
     low, high = 100 * result["lowest_restart"], 100 * result["highest_restart"]
-    console.print(f"every episode that ended came back in the same step, base at {low:.1f} to {high:.1f} cm")
+    console.print(f"every episode that ended restarted in the same step, base at {low:.1f} to {high:.1f} cm")
     console.print(f"policy steps since the reset, per robot: {' '.join(map(str, result['ages']))}")

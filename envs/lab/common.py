@@ -1,4 +1,4 @@
-"""What the lab's sections share: the task they measure, clocks, and states that robots visit."""
+"""Shared by the sections of the lab: the simulations they measure, clocks, and states that robots visit."""
 
 import time
 from collections.abc import Callable
@@ -9,14 +9,14 @@ import mujoco
 import numpy as np
 
 from envs.config import EnvConfig, PhysicsConfig
-from envs.go2 import model
-from envs.go2.batch import Go2Batch
-from envs.go2.physics import PHYSICS
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot import constants
+from envs.go2.robot.physics import PHYSICS
 
 ROBOTS, STEPS = 512, 25  # robots and policy steps whose states are collected
 TRAINING_TARGETS = 0.5  # rad, standard deviation of random joint targets under which robots fall
-TRAINING_WARMUP = 1.0  # s of random targets until falls and resets have mixed the robots' ages
-SETTLE = 2.0  # s until a robot that was set down stands still
+TRAINING_WARMUP = 1.0  # s of random targets, after which falls and resets have mixed the robots' ages
+SETTLE = 2.0  # s, after which a robot that was set down stands still
 
 
 @dataclass(frozen=True)
@@ -25,10 +25,10 @@ class Lab:
 
     Attributes:
         config: The task.
-        quick: Whether only to try that everything works: few robots, no speeds.
+        quick: Whether this is a smoke test: few robots, no speeds.
         results: Results of the sections so far, by letter.
-        progress: Called with a line about what is going on.
-        device: Where MuJoCo Warp's robots live, cpu or cuda:N; None: there is no place for them.
+        progress: Called with a line that describes the present work.
+        device: Where MuJoCo Warp's robots live, cpu or cuda:N; None if there is no such place.
     """
 
     config: EnvConfig
@@ -45,7 +45,7 @@ class Work:
     Attributes:
         states: MuJoCo's integration states before each step [K, N, nstate].
         actions: Actions [K, N, 12] float32.
-        targets: The joint targets that they mean [K, N, 12], rad.
+        targets: The joint targets of these actions [K, N, 12], rad.
     """
 
     states: np.ndarray
@@ -53,7 +53,7 @@ class Work:
     targets: np.ndarray
 
     def sample(self, steps: int, robots: int) -> "Work":
-        """``steps`` policy steps of ``robots`` robots, drawn at random from these."""
+        """Draw ``steps`` policy steps of ``robots`` robots at random from these."""
         shape = (steps, robots)
         ids = np.random.default_rng(0).integers(self.states[..., 0].size, size=shape)
         flat = [x.reshape(-1, x.shape[-1]) for x in (self.states, self.actions, self.targets)]
@@ -61,14 +61,14 @@ class Work:
 
 
 def collect(config: EnvConfig, spread: float, warmup: int, robots: int = ROBOTS, steps: int = STEPS) -> Work:
-    """Lets robots follow random joint targets and records what they go through.
+    """Let robots follow random joint targets and record the states that they visit.
 
     Args:
         config: The task.
         spread: Standard deviation of the targets about the default pose, rad.
         warmup: Policy steps before the recorded ones.
-        robots: How many.
-        steps: Policy steps that are recorded.
+        robots: Number of robots.
+        steps: Recorded policy steps.
     """
     batch = Go2Batch(config, robots, seed=0)
     rng = np.random.default_rng(0)
@@ -84,19 +84,19 @@ def collect(config: EnvConfig, spread: float, warmup: int, robots: int = ROBOTS,
 
 
 def joint_targets(config: EnvConfig, actions: np.ndarray) -> np.ndarray:
-    """Joint targets [..., 12] of actions [..., 12] float32, rad, exactly as the environment computes them."""
-    return model.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
+    """Return joint targets [..., 12], rad, of actions [..., 12] float32, exactly as the environment does."""
+    return constants.DEFAULT_JOINT_POS + config.control.action_scale * actions.astype(np.float64)
 
 
 def endless(config: EnvConfig) -> EnvConfig:
-    """The task with episodes that only falls end."""
+    """Return the task with episodes that only end by falls."""
     return replace(config, episode=replace(config.episode, length=1e6, stagger=False))
 
 
 def simulations(config: EnvConfig) -> dict[str, EnvConfig]:
-    """The two simulations of the robot to look at, with nothing randomised, by name.
+    """Return the two simulations that the lab measures, with nothing randomised, by name.
 
-    ``lesson`` is the one of the lesson on legged locomotion that the lab follows: MuJoCo Menagerie's physics
+    ``lesson`` is that of the lesson on legged locomotion that the lab follows: MuJoCo Menagerie's physics
     (2 ms, elliptic cones, impratio 100), 4 physics steps per policy step, kp 20 N m/rad and kd 0.5 N m s/rad,
     0.25 rad per unit of action. ``task`` is the task's own.
     """
@@ -119,35 +119,29 @@ def simulations(config: EnvConfig) -> dict[str, EnvConfig]:
     return {"lesson": lesson, "task": task}
 
 
-def build(config: EnvConfig) -> mujoco.MjModel:
-    """The model of a task's robot."""
-    physics, control = config.physics, config.control
-    return model.build(physics.variant, control.kp, control.kd, physics.timestep)
-
-
 def keyframe(m: mujoco.MjModel) -> mujoco.MjData:
-    """A robot in the keyframe pose, told to keep it."""
+    """Return a robot in the keyframe pose with targets that hold it."""
     data = mujoco.MjData(m)
     mujoco.mj_resetDataKeyframe(m, data, 0)
     return data
 
 
 def standing_robot(m: mujoco.MjModel) -> mujoco.MjData:
-    """A robot that has stood for 2 s since it was set down in the keyframe pose."""
+    """Return a robot that has stood for 2 s since it was set down in the keyframe pose."""
     data = keyframe(m)
     mujoco.mj_step(m, data, nstep=round(SETTLE / m.opt.timestep))
     return data
 
 
 def state(m: mujoco.MjModel, data: mujoco.MjData) -> np.ndarray:
-    """The integration state [nstate]: everything that the future of a simulation depends on."""
+    """Return the integration state [nstate]: everything that the future of a simulation depends on."""
     values = np.empty(mujoco.mj_stateSize(m, mujoco.mjtState.mjSTATE_INTEGRATION))
     mujoco.mj_getState(m, data, values, mujoco.mjtState.mjSTATE_INTEGRATION)
     return values
 
 
 def columns(m: mujoco.MjModel, part: mujoco.mjtState) -> np.ndarray:
-    """Where the numbers of ``part`` stand in an integration state; indices."""
+    """Return the indices of the numbers of ``part`` in an integration state."""
     whole = mujoco.mjtState.mjSTATE_INTEGRATION
     numbers = np.arange(mujoco.mj_stateSize(m, whole), dtype=np.float64)
     found = np.empty(mujoco.mj_stateSize(m, part))
@@ -156,5 +150,5 @@ def columns(m: mujoco.MjModel, part: mujoco.mjtState) -> np.ndarray:
 
 
 def clocks() -> np.ndarray:
-    """Seconds on the wall clock and of processor time of all threads [2]."""
+    """Return seconds of wall-clock time and of processor time of all threads [2]."""
     return np.array([time.perf_counter(), time.process_time()])

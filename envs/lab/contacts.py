@@ -1,4 +1,4 @@
-"""Section A: a robot stands for 2 s. What touches the floor, and does it carry the weight?"""
+"""Section A: a robot stands for 2 s; its contacts with the floor must carry its weight."""
 
 from typing import Any
 
@@ -8,17 +8,18 @@ from rich.console import Console
 from rich.table import Table
 
 from envs.config import EnvConfig
-from envs.lab.common import Lab, build, simulations, standing_robot
+from envs.go2.robot.mjcf import build_task_model
+from envs.lab.common import Lab, simulations, standing_robot
 
 
 def measure(lab: Lab) -> list[dict[str, Any]]:
-    """Height and contacts of a standing robot, in each simulation of it."""
+    """Return height and contacts of a standing robot, per simulation."""
     return [{"simulation": name} | stand(config) for name, config in simulations(lab.config).items()]
 
 
 def stand(config: EnvConfig) -> dict[str, Any]:
-    """Lets a robot stand for 2 s from the keyframe; base height (m), contacts by name, forces (N)."""
-    m = build(config)
+    """Let a robot stand for 2 s from the keyframe; return base height (m), contacts and forces (N)."""
+    m = build_task_model(config)
     d = standing_robot(m)
     mujoco.mj_forward(m, d)
     force = np.zeros(6)
@@ -35,7 +36,7 @@ def stand(config: EnvConfig) -> dict[str, Any]:
 
 
 def show(console: Console, result: list[dict[str, Any]]) -> None:
-    """Prints the section."""
+    """Print the section."""
     table = Table("simulation", box=None, pad_edge=False)
     for title in ("height cm", "touching", "normal forces N", "sum N", "m g N"):
         table.add_column(title, justify="right")

@@ -1,13 +1,12 @@
-"""Section D: how much more a step costs when robots land, stumble or fall than when they stand.
+"""Section D: how much more a step costs while robots land, stumble or fall than while they stand.
 
 512 robots take 25 physics steps under constant targets, from one of three starts:
 
 * settled: the stance after 2 s of standing, with small joint velocities;
 * released: the keyframe pose with the joints off by up to 0.1 rad, so that their feet find the floor;
-* training: what robots with random targets go through, falls and resets included.
+* training: states that robots with random targets visit, falls and resets included.
 """
 
-import os
 from typing import Any
 
 import mujoco
@@ -17,11 +16,11 @@ from rich.console import Console
 from rich.table import Table
 
 from envs.config import EnvConfig
+from envs.go2.robot.mjcf import build_task_model
 from envs.lab.common import (
     TRAINING_TARGETS,
     TRAINING_WARMUP,
     Lab,
-    build,
     clocks,
     collect,
     columns,
@@ -30,6 +29,7 @@ from envs.lab.common import (
     standing_robot,
     state,
 )
+from envs.machine import cores
 
 ROBOTS, PHYSICS_STEPS = 512, 25
 ROUNDS = 5
@@ -38,11 +38,11 @@ JOINT_OFFSET = 0.1  # rad, half-width of the released robots' uniform joint offs
 
 
 def measure(lab: Lab) -> list[dict[str, Any]]:
-    """Steps per second, solver iterations per step and contacts, per simulation and start."""
+    """Return steps per second, solver iterations per step and contacts, per simulation and start."""
     robots = 8 if lab.quick else ROBOTS
     rows = []
     for name, config in simulations(lab.config).items():
-        m = build(config)
+        m = build_task_model(config)
         for start, states, targets in starts(config, m, robots):
             lab.progress(f"disturbance, {name}, {start}")
             row: dict[str, Any] = {"simulation": name, "start": start}
@@ -52,7 +52,7 @@ def measure(lab: Lab) -> list[dict[str, Any]]:
 
 
 def starts(config: EnvConfig, m: mujoco.MjModel, n: int) -> list[tuple[str, np.ndarray, np.ndarray]]:
-    """Name, integration states [N, nstate] and joint targets [N, 12] of the three starts."""
+    """Return name, integration states [N, nstate] and joint targets [N, 12] of the three starts."""
     rng = np.random.default_rng(0)
     settled, released = np.tile(state(m, standing_robot(m)), (n, 1)), np.tile(state(m, keyframe(m)), (n, 1))
     joints, speeds = (
@@ -69,8 +69,8 @@ def starts(config: EnvConfig, m: mujoco.MjModel, n: int) -> list[tuple[str, np.n
 
 
 def steps_per_second(m: mujoco.MjModel, states: np.ndarray, targets: np.ndarray) -> float:
-    """The best of five rounds on every core."""
-    batch = Batch(m, len(states), num_threads=len(os.sched_getaffinity(0)))
+    """Measure physics steps per second on all cores; the best of five rounds."""
+    batch = Batch(m, len(states), num_threads=cores())
     rows, controls, best = batch.bind("state"), batch.bind("ctrl"), 0.0
     for _ in range(ROUNDS):
         rows[:] = states
@@ -82,7 +82,7 @@ def steps_per_second(m: mujoco.MjModel, states: np.ndarray, targets: np.ndarray)
 
 
 def solver_work(m: mujoco.MjModel, states: np.ndarray, targets: np.ndarray) -> dict[str, float]:
-    """Means over all steps: iterations of the constraint solver, contacts."""
+    """Return means over all steps: iterations of the constraint solver, contacts."""
     data, iterations, contacts = mujoco.MjData(m), 0, 0
     for start, target in zip(states, targets, strict=True):
         mujoco.mj_setState(m, data, start, mujoco.mjtState.mjSTATE_INTEGRATION)
@@ -96,7 +96,7 @@ def solver_work(m: mujoco.MjModel, states: np.ndarray, targets: np.ndarray) -> d
 
 
 def show(console: Console, result: list[dict[str, Any]]) -> None:
-    """Prints the section."""
+    """Print the section."""
     table = Table("simulation", "start", box=None, pad_edge=False)
     for title in ("steps/s", "solver iterations", "contacts"):
         table.add_column(title, justify="right")

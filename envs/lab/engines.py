@@ -1,7 +1,7 @@
-"""The ways of stepping a batch of robots that the lab compares.
+"""The engines for stepping a batch of robots that the lab compares.
 
 Every engine is called once per policy step, as a policy in the loop needs it, with a state and joint targets
-for every robot. ``ENGINES`` is the table; a further engine is a further entry.
+for every robot. To add an engine, add an entry to ``ENGINES``.
 """
 
 from typing import Protocol
@@ -12,18 +12,19 @@ from mjbatch import Batch
 from mujoco import rollout
 
 from envs.config import EnvConfig
-from envs.go2.batch import Go2Batch
-from envs.lab.common import Work, build, columns
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.robot.mjcf import build_task_model
+from envs.lab.common import Work, columns
 
 
 class Steps(Protocol):
-    """What can be timed."""
+    """Work that can be timed."""
 
     def prepare(self, work: Work) -> None:
-        """Takes over what the next ``run`` shall simulate; not timed."""
+        """Set the work of the next ``run``; not timed."""
 
     def run(self) -> None:
-        """Simulates all of it."""
+        """Simulate all of it."""
 
 
 class Engine(Steps, Protocol):
@@ -32,10 +33,10 @@ class Engine(Steps, Protocol):
     def __init__(self, config: EnvConfig, robots: int, threads: int): ...
 
     def end(self, start: np.ndarray, work: Work) -> np.ndarray:
-        """Where the robots are, positions and velocities [N, 37], after the work's targets without a break.
+        """Follow the work's targets without a break; return the positions and velocities reached [N, 37].
 
         Args:
-            start: Integration states [N, nstate] to start from, in place of the work's.
+            start: Integration states [N, nstate] to start from, instead of those of the work.
             work: Targets and actions.
         """
 
@@ -44,7 +45,7 @@ class PythonLoop:
     """``mj_step`` in a Python loop, one ``MjData`` per robot, one thread."""
 
     def __init__(self, config: EnvConfig, robots: int, threads: int = 1):
-        self.model, self.decimation = build(config), config.physics.decimation
+        self.model, self.decimation = build_task_model(config), config.physics.decimation
         self.datas = [mujoco.MjData(self.model) for _ in range(robots)]
 
     def prepare(self, work: Work) -> None:
@@ -71,10 +72,10 @@ class PythonLoop:
 
 
 class Rollout:
-    """``mujoco.rollout``: C++ threads, which store the state and the sensors after every physics step."""
+    """``mujoco.rollout``: C++ threads that store the state and the sensors after every physics step."""
 
     def __init__(self, config: EnvConfig, robots: int, threads: int):
-        self.model, self.decimation = build(config), config.physics.decimation
+        self.model, self.decimation = build_task_model(config), config.physics.decimation
         self.datas = [mujoco.MjData(self.model) for _ in range(threads)]
         self.pool = rollout.Rollout(nthread=threads)
         self.physics = columns(self.model, mujoco.mjtState.mjSTATE_FULLPHYSICS)
@@ -103,14 +104,14 @@ class Rollout:
         controls = np.repeat(work.targets.swapaxes(0, 1), self.decimation, axis=1)
         state, warmstart = start[:, self.physics], start[:, self.warmstart]
         states, _ = self.pool.rollout(self.model, self.datas, state, controls, initial_warmstart=warmstart)
-        return states[:, -1, 1:38]  # after the time
+        return np.asarray(states[:, -1, 1:38])  # after the time
 
 
 class MjBatch:
     """``mjbatch`` alone: C++ threads, live views of the state."""
 
     def __init__(self, config: EnvConfig, robots: int, threads: int):
-        self.batch = Batch(build(config), robots, num_threads=threads)
+        self.batch = Batch(build_task_model(config), robots, num_threads=threads)
         self.rows, self.controls = self.batch.bind("state"), self.batch.bind("ctrl")
         self.decimation = config.physics.decimation
 
@@ -134,7 +135,7 @@ class MjBatch:
 class Environment:
     """The environment: ``mjbatch`` with observations, rewards, terminations and resets.
 
-    It starts from the first states of the work and goes on from there, so that falls and resets happen.
+    It continues from the first states of the work, so that falls and resets happen.
     """
 
     def __init__(self, config: EnvConfig, robots: int, threads: int):

@@ -1,4 +1,4 @@
-"""Section B: 500 physics steps from the same start with the same controls, by every engine: the same end?"""
+"""Section B: 500 physics steps of every engine, from the same start with the same controls."""
 
 from dataclasses import replace
 from typing import Any
@@ -9,16 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from envs.config import EnvConfig, TerminationConfig
-from envs.lab.common import Lab, Work, build, columns, endless, joint_targets, keyframe, simulations, state
+from envs.go2.robot.mjcf import build_task_model
+from envs.lab.common import Lab, Work, columns, endless, joint_targets, keyframe, simulations, state
 from envs.lab.engines import ENGINES, PythonLoop
 
 ROBOTS, PHYSICS_STEPS = 8, 500
-SPREAD = 0.5  # standard deviation of the actions: random targets from which the robots stumble
+SPREAD = 0.5  # standard deviation of the actions: random targets that make the robots stumble
 NEVER = TerminationConfig(min_upright=None, max_roll=None, max_pitch=None, base_contact=None)
 
 
 def measure(lab: Lab) -> list[dict[str, Any]]:
-    """Largest difference of positions and velocities from a Python loop of ``mj_step``, per simulation."""
+    """Return the largest differences from a Python loop of ``mj_step``, per simulation and engine."""
     results = []
     for name, config in simulations(lab.config).items():
         lab.progress(f"same physics, {name}")
@@ -27,9 +28,9 @@ def measure(lab: Lab) -> list[dict[str, Any]]:
 
 
 def compare(config: EnvConfig) -> dict[str, float]:
-    """The largest difference by engine; m, rad, m/s and rad/s."""
+    """Return the largest difference of any position or velocity by engine, in m, rad, m/s or rad/s."""
     config = replace(endless(config), terminations=NEVER)  # no resets: the other engines have none
-    m, rng = build(config), np.random.default_rng(0)
+    m, rng = build_task_model(config), np.random.default_rng(0)
     start = np.tile(state(m, keyframe(m)), (ROBOTS, 1))
     start[:, columns(m, mujoco.mjtState.mjSTATE_QPOS)[7:]] += rng.uniform(
         -0.1, 0.1, (ROBOTS, 12)
@@ -45,7 +46,7 @@ def compare(config: EnvConfig) -> dict[str, float]:
 
 
 def show(console: Console, result: list[dict[str, Any]]) -> None:
-    """Prints the section."""
+    """Print the section."""
     table = Table("simulation", box=None, pad_edge=False)
     for name in result[0]["differences"]:
         table.add_column(name, justify="right")
@@ -55,5 +56,5 @@ def show(console: Console, result: list[dict[str, Any]]) -> None:
     if any(x != 0.0 for row in result for x in row["differences"].values()):
         console.print(
             "not 0: the engine was built with other floating-point instructions, or computes in "
-            "single precision; the robots' paths part exponentially after the first rounding"
+            "single precision; trajectories diverge exponentially after the first rounding error"
         )

@@ -5,13 +5,13 @@ from typing import Any
 
 from envs.lab.throughput import CLOCKS, LOOP
 
-LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # of the lines, where there is no colour
+LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"  # name the lines where there is no colour
 Row = dict[str, Any]
-Line = tuple[tuple[str, str, int], list[Row]]  # engine, state, threads; its rows by number of robots
+Line = tuple[tuple[str, str, int], list[Row]]  # engine, state, threads; rows by number of robots
 
 
 def lines(result: list[Row]) -> list[Line]:
-    """One line per engine, kind of states, and least and greatest number of threads."""
+    """Return one line per engine and kind of states, for the smallest and the largest number of threads."""
     threads = sorted({row["threads"] for row in result})
     groups: dict[tuple[str, str, int], list[Row]] = {}
     for row in sorted(result, key=lambda row: row["robots"]):
@@ -21,7 +21,7 @@ def lines(result: list[Row]) -> list[Line]:
 
 
 def png(result: list[Row], path: Path) -> None:
-    """Draws both panels into a PNG file."""
+    """Draw both panels into a PNG file."""
     import matplotlib
 
     matplotlib.use("Agg")
@@ -64,7 +64,10 @@ def png(result: list[Row], path: Path) -> None:
 
 
 def terminal(result: list[Row], width: int, color: bool) -> str:
-    """Both panels as text, one below the other, for all threads; without colour every line has a letter."""
+    """Return both panels as text, one below the other, for the largest number of threads.
+
+    Without colour, every line is drawn with a letter of its own.
+    """
     import uniplot
 
     threads = max(row["threads"] for row in result)
@@ -87,4 +90,4 @@ def terminal(result: list[Row], width: int, color: bool) -> str:
                 legend_labels=[f"{engine}, {state}" for (engine, state, _), _ in shown],
             )
         )
-    return "\n".join("\n".join(text) if isinstance(text, list) else text for text in texts)
+    return "\n".join(texts)

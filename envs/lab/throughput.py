@@ -1,13 +1,12 @@
 """Section C: physics steps per second of every engine, for robots that stand and for robots in training.
 
-A cell is one engine with so many robots and threads. Round after round visits every cell once, so that a
-disturbance of the machine hits no engine alone; the best round counts. The states are of two kinds: robots
-that stand still, and robots that follow random targets, stumble, fall and are reset, as early training has
-them. Standing robots flatter.
+A cell is one engine with some number of robots and threads. Every round visits every cell once, so that other
+load on the machine does not hit one engine alone; the best round counts. There are two kinds of states:
+robots that stand still, and robots that follow random targets, stumble, fall and are reset, as in early
+training. Standing robots make an engine look better than it is.
 """
 
 import itertools
-import os
 from typing import Any
 
 import numpy as np
@@ -16,10 +15,11 @@ from rich.table import Table
 
 from envs.lab.common import SETTLE, TRAINING_TARGETS, TRAINING_WARMUP, Lab, Work, clocks, collect, endless
 from envs.lab.engines import ENGINES, Engine, PythonLoop, Steps
+from envs.machine import cores
 
 ROBOTS = (1, 8, 64, 512, 4096)
 ROUNDS = 5
-PHYSICS_STEPS = 20_000  # in one cell and round, about
+PHYSICS_STEPS = 20_000  # of one cell in one round, approximately
 LOOP = "Python loop"
 Cell = tuple[str, int, int]  # engine, robots, threads
 CLOCKS = {"per_second": "second", "per_processor_second": "processor second"}
@@ -27,13 +27,13 @@ STATES = {"standing": 0.0, "training": TRAINING_TARGETS}  # rad, standard deviat
 
 
 def thread_counts() -> list[int]:
-    """1, 2, 4, … and the number of cores."""
-    cores = len(os.sched_getaffinity(0))
-    return sorted({2**i for i in range(cores.bit_length()) if 2**i <= cores} | {cores})
+    """Return 1, 2, 4, … and the number of cores."""
+    most = cores()
+    return sorted({2**i for i in range(most.bit_length()) if 2**i <= most} | {most})
 
 
 def measure(lab: Lab) -> list[dict[str, Any]]:
-    """Steps per second of every cell: state, engine, robots, threads, per second, per processor second."""
+    """Return a row per cell: state, engine, robots, threads, steps per second, steps per processor second."""
     robots, rounds, steps = (ROBOTS, ROUNDS, PHYSICS_STEPS) if not lab.quick else ((1, 4), 1, 8)
     rows = []
     for state, spread in STATES.items():
@@ -60,15 +60,15 @@ def measure(lab: Lab) -> list[dict[str, Any]]:
 
 
 def steps_per_second(engine: Steps, work: Work, decimation: int) -> np.ndarray:
-    """Physics steps per second and per second of processor time [2]."""
+    """Measure physics steps per second and per second of processor time [2]."""
     engine.prepare(work)
     began = clocks()
     engine.run()
-    return work.states[..., 0].size * decimation / (clocks() - began)
+    return np.asarray(work.states[..., 0].size * decimation / (clocks() - began))
 
 
 def show(console: Console, result: list[dict[str, Any]]) -> None:
-    """Prints the section: for both kinds of states one table for each clock."""
+    """Print the section: one table per kind of states and clock."""
     for state, (key, clock) in itertools.product(STATES, CLOCKS.items()):
         rows = [row for row in result if row["state"] == state]
         loop = next(row for row in rows if row["engine"] == LOOP)

@@ -9,7 +9,7 @@ import pytest
 from agent import evaluate
 from agent.errors import ConfigError
 from agent.policies.gait_metrics import Tally
-from envs.go2.state import State
+from envs.go2.mdp.state import State
 from envs.results import StepResult
 from rigs import untrained_policies as policies
 from rigs.go2_tasks import task

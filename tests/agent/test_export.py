@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 
 from agent import export
 from envs import make_pool
-from envs.go2 import model
+from envs.go2.robot import mjcf
 from rigs import untrained_policies as policies
 from rigs.go2_tasks import task
 
@@ -148,7 +148,7 @@ def test_the_program_in_the_docs_is_short_and_needs_little():
 def test_the_program_in_the_docs_moves_the_robot_as_we_do(tmp_path):
     """A gentle policy in Menagerie's physics, in our batch and by the program with its own torques."""
     command, trained = (0.5, 0.2, 0.3), policies.trained(0.6)
-    spec = model.make_spec("menagerie")
+    spec = mjcf.make_spec("menagerie")
     spec.compile()
     (tmp_path / "scene.xml").write_text(spec.to_xml())
     (tmp_path / "policy.onnx").write_bytes(export.to_onnx(trained.policy, trained.env))

@@ -11,7 +11,7 @@ from agent import play
 from agent.errors import ConfigError
 from agent.policies.rendering import Camera, Film, RenderError, backend
 from agent.policies.scene import Troop
-from envs.go2 import model, visual
+from envs.go2.robot import constants, mjcf, visual
 from rigs import untrained_policies as policies
 from rigs.browser import opened
 
@@ -29,7 +29,7 @@ def posed(robots, height=0.31):
     data = mujoco.MjData(stage)
     poses = data.qpos.reshape(robots, 19)
     poses[:, :2], poses[:, 2], poses[:, 3] = visual.grid(robots, 0.8), height, 1.0
-    poses[:, 7:] = model.DEFAULT_JOINT_POS
+    poses[:, 7:] = constants.DEFAULT_JOINT_POS
     mujoco.mj_kinematics(stage, data)
     mujoco.mj_comPos(stage, data)
     mujoco.mj_camlight(stage, data)
@@ -37,7 +37,7 @@ def posed(robots, height=0.31):
 
 
 def test_clothes_weigh_nothing_and_touch_nothing():
-    bare, dressed = model.make_spec("menagerie"), model.make_spec("menagerie")
+    bare, dressed = mjcf.make_spec("menagerie"), mjcf.make_spec("menagerie")
     visual.add_visuals(dressed)
     ends = []
     for spec in (bare, dressed):
@@ -55,10 +55,10 @@ def test_clothes_weigh_nothing_and_touch_nothing():
 
 def test_the_stage_shows_every_robot_where_it_is():
     _, data = posed(3)
-    one = model.build("fast")
+    one = mjcf.build_model("fast")
     alone = mujoco.MjData(one)
     for i, (x, y) in enumerate(visual.grid(3, 0.8)):
-        alone.qpos[:] = [x, y, 0.31, 1, 0, 0, 0, *model.DEFAULT_JOINT_POS]
+        alone.qpos[:] = [x, y, 0.31, 1, 0, 0, 0, *constants.DEFAULT_JOINT_POS]
         mujoco.mj_kinematics(one, alone)
         for body in ("base", "FL_hip", "RR_calf"):
             np.testing.assert_allclose(data.body(f"{i}/{body}").xpos, alone.body(body).xpos, atol=1e-12)

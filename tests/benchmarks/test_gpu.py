@@ -1,4 +1,4 @@
-"""The script for a graphics card runs from end to end on Warp's CPU device."""
+"""The GPU benchmark runs from end to end on Warp's CPU device."""
 
 import json
 

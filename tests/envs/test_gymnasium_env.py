@@ -11,7 +11,7 @@ from gymnasium.utils.env_checker import check_env, data_equivalence
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from envs import EnvConfig
-from envs.go2.batch import Go2Batch
+from envs.go2.mjbatch.batch import Go2Batch
 from envs.gymnasium_env import Go2Env, Go2VectorEnv
 from rigs.go2_tasks import task
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from envs import make_pool
-from envs.go2.batch import Go2Batch
-from envs.go2.rewards import Rewarder
-from envs.go2.simulation import Simulation
+from envs.go2.mdp.rewards import Rewarder
+from envs.go2.mjbatch.batch import Go2Batch
+from envs.go2.mjbatch.simulation import Simulation
 from rigs.go2_tasks import task
 
 TIMEOUT = 30.0  # s, bounds a hang
@@ -39,7 +39,7 @@ def test_sizes_and_names(pool):
     assert result.reward_terms.shape == (len(pool.reward_names),)
     kinds = {name: (values.shape, values.dtype) for name, values in vars(result).items() if name != "stamps"}
     assert kinds["obs"] == kinds["final_obs"] == ((8, 50), np.float32)
-    assert kinds["terminated"] == kinds["truncated"] == kinds["bad"] == ((8,), np.bool_)
+    assert kinds["terminated"] == kinds["truncated"] == kinds["diverged"] == ((8,), np.bool_)
     assert kinds["episode_length"] == ((8,), np.int32)
     for name in ("reward", "episode_return", "lin_vel_error", "yaw_rate_error"):
         assert kinds[name] == ((8,), np.float32)
@@ -96,13 +96,13 @@ def test_calls_in_flight_are_refused(pool, monkeypatch):
 
 def hold_steps(monkeypatch) -> threading.Event:
     """Makes the workers' steps wait for an event."""
-    gate, step = threading.Event(), Go2Batch.step
+    gate, step = threading.Event(), Go2Batch.advance
 
     def waiting(*args):
         assert gate.wait(TIMEOUT)
         return step(*args)
 
-    monkeypatch.setattr(Go2Batch, "step", waiting)
+    monkeypatch.setattr(Go2Batch, "advance", waiting)
     return gate
 
 

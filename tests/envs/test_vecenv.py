@@ -4,7 +4,7 @@ import mujoco
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from envs.go2 import model
+from envs.go2.robot import constants, mjcf
 from envs.vecenv import VecEnv, projected_gravity, roll_pitch, samples_per_update
 
 
@@ -18,7 +18,7 @@ def random_quats(n: int) -> np.ndarray:
 
 
 def test_projected_gravity_is_mujocos_xmat():
-    m = model.build("menagerie")
+    m = mjcf.build_model("menagerie")
     d = mujoco.MjData(m)
     for quat in random_quats(100):
         d.qpos[3:7] = quat
@@ -35,8 +35,8 @@ def test_roll_pitch_are_scipys_euler_angles():
 
 
 def test_eight_robots_are_eight_lone_simulations():
-    m = model.build("menagerie")
-    actions = model.DEFAULT_JOINT_POS + 0.05 * np.random.default_rng(1).normal(size=(100, 8, 12))
+    m = mjcf.build_model("menagerie")
+    actions = constants.DEFAULT_JOINT_POS + 0.05 * np.random.default_rng(1).normal(size=(100, 8, 12))
     env = VecEnv(m, 8, stand, np.random.default_rng(0))
     env.reset()
     for action in actions:
@@ -58,7 +58,7 @@ def test_eight_robots_are_eight_lone_simulations():
 
 
 def test_auto_reset_and_its_accounting():
-    m = model.build("menagerie")
+    m = mjcf.build_model("menagerie")
     rng = np.random.default_rng(0)
     env = VecEnv(m, 16, stand, rng, max_steps=150)
     obs = env.reset()
@@ -68,10 +68,10 @@ def test_auto_reset_and_its_accounting():
         if step % 25 == 0:
             for data in env.datas:
                 data.qvel[3:5] += rng.uniform(-18, 18, 2)  # rad/s, a roll and pitch kick
-        obs, fell, timed_out = env.step(np.tile(model.DEFAULT_JOINT_POS, (16, 1)))
+        obs, fell, timed_out = env.step(np.tile(constants.DEFAULT_JOINT_POS, (16, 1)))
         ended = fell | timed_out
         falls, timeouts = falls + int(fell.sum()), timeouts + int((timed_out & ~fell).sum())
-        np.testing.assert_array_equal(obs[ended, 0], model.KEYFRAME_HEIGHT)
+        np.testing.assert_array_equal(obs[ended, 0], constants.KEYFRAME_HEIGHT)
         np.testing.assert_array_equal(obs[ended, 1:4], np.tile([0, 0, -1], (int(ended.sum()), 1)))
         assert (env.t[ended] == 0).all() and (env.t[~ended] > 0).all()
     assert falls > 0 and timeouts > 0

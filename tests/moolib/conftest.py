@@ -10,7 +10,7 @@ from rigs.local_members import Member
 def address():
     broker = moolib.Broker()
     yield broker.listen("127.0.0.1:0")
-    broker._rpc._close()
+    broker.close()
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def train_a_step(address: str, **security) -> None:
         member.close()
 
 
-def test_a_key_lets_in_who_has_it_and_nobody_else(keys, monkeypatch):
+def test_only_peers_with_the_key_are_let_in(keys, monkeypatch):
     broker = Broker(ANY, "--key-file", keys[0])
     train_a_step(broker.address, key_file=keys[0])
     monkeypatch.setenv("MOOLIB_KEY_FILE", keys[0])
@@ -109,7 +109,7 @@ def has_ipv6() -> bool:
 def test_ipv6():
     broker = Broker("[::1]:0")
     assert broker.address.startswith("[::1]:")
-    train_a_step(broker.address)  # gloo, too, connects over it
+    train_a_step(broker.address)  # gloo connects over IPv6, too
     server = moolib.Rpc()
     server.set_name("server")
     server.define("double", lambda x: 2 * x)

@@ -1,18 +1,18 @@
-"""Training outlives its processes: a real broker, real peers, and everything that may happen to them."""
+"""Training outlives its processes: a real broker, real peers, and signals to both."""
 
 import signal
 import time
 
 import pytest
 
-from moolib.membership import RETURN_TIME
+from moolib.group.membership import RETURN_TIME
 from rigs.momentum_peer import MomentumPeer, train_together
 from rigs.processes import Broker, Process
 
 
 @pytest.fixture
 def start():
-    """Starts processes, and kills what is left of them."""
+    """Start processes, and kill those that are left at the end."""
     started = []
 
     def start(kind, *args, **kwargs):
@@ -47,7 +47,7 @@ def test_peers_come_and_go(start):
     a.kill()
     train_together([b, c])
     for peer in (b, c):
-        assert "Traceback" not in peer.errors  # b may say that it was taken as skipping
+        assert "Traceback" not in peer.errors  # b may log that it was counted as a skip
     assert c.end() == 0
     train_together([b])
     assert b.end() == 0
@@ -69,7 +69,7 @@ def test_the_broker_dies_and_returns_without_a_pause(start):
         versions = [step["version"] for step in peer.steps(before)]
         assert versions == list(range(versions[0], versions[0] + len(versions)))
 
-    broker.kill()  # and now together with a peer
+    broker.kill()  # now together with a peer
     peers.pop().kill()
     start(Broker, broker.address)
     train_together(peers)

@@ -1,4 +1,4 @@
-"""Whole programs: the one of docs/moolib.md, and such as are written for the original."""
+"""Complete programs: that of docs/moolib.md, and some in the style of the original."""
 
 import asyncio
 import re
@@ -27,7 +27,7 @@ def test_the_program_of_the_documentation(tmp_path):
 
 
 class Count:
-    """An environment of the older API: it counts, and episodes have 5 steps."""
+    """An environment with the older API that counts; episodes have 5 steps."""
 
     def reset(self):
         self.steps = 0

@@ -13,9 +13,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from agent.logs.record import Column, LogError, Logs, TsvLog, WandbLog
 
 from agent.logs.metadata import git_commit, symlink, write_metadata
-from agent.logs.record import Column, LogError, Logs, TsvLog, WandbLog
 
 COLUMNS = [Column("step", "steps", "global step"), Column("loss", "", "loss"), Column("note", "", "text")]
 

@@ -5,10 +5,10 @@ import re
 from pathlib import Path
 
 import pytest
+from agent.logs.record import TsvLog
 
 from agent.logs.columns import columns
 from agent.logs.metadata import write_metadata
-from agent.logs.record import TsvLog
 from agent.logs.run_summary import read
 from agent.scenario import main
 

@@ -7,10 +7,9 @@ import pytest
 import torch
 
 from agent.cli import arguments
-from agent.errors import ConfigError
+from agent.errors import CheckpointError, ConfigError
 from agent.policies import loading
 from agent.storage import checkpoint
-from agent.errors import CheckpointError
 from rigs import untrained_policies as policies
 
 

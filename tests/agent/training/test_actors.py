@@ -49,7 +49,7 @@ class CountingPool:
         result = StepResult(
             obs=self._obs(i), reward=robots + zeros, terminated=zeros > 0, truncated=truncated,
             final_obs=-self._obs(i), episode_return=zeros + 7, episode_length=zeros.astype(int) + 2,
-            lin_vel_error=zeros + 0.5, yaw_rate_error=zeros, reward_terms=np.array([1.5]), bad=zeros > 0,
+            lin_vel_error=zeros + 0.5, yaw_rate_error=zeros, reward_terms=np.array([1.5]), diverged=zeros > 0,
         )  # fmt: skip
         future.set_result(result)
         return future

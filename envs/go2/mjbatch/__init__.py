@@ -1,0 +1,1 @@
+"""The CPU backend: MuJoCo's physics on a pool of C++ threads, by ``mjbatch``."""

@@ -1,0 +1,1 @@
+"""Gradient accumulation over the members of a group."""

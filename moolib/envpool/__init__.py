@@ -1,0 +1,1 @@
+"""Batched environments in worker processes."""

@@ -1,0 +1,1 @@
+"""Groups of peers: membership and collective operations."""

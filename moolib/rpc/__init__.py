@@ -1,0 +1,1 @@
+"""Remote calls between named peers."""
