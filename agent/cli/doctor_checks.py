@@ -87,7 +87,7 @@ def check_packages() -> Iterator[Finding]:
     """Check versions against the tested ranges; packages that are fine and not in `SHOWN` share a line."""
     needed, fine = requirements()[1], 0
     for requirement in needed:
-        finding = _check_version(requirement)
+        finding = check_version(requirement)
         if finding.status == "good" and requirement.name not in SHOWN:
             fine += 1
         else:
@@ -95,7 +95,8 @@ def check_packages() -> Iterator[Finding]:
     yield Finding("packages", "good", f"{fine} others are within their tested ranges")
 
 
-def _check_version(requirement: Requirement) -> Finding:
+def check_version(requirement: Requirement) -> Finding:
+    """Check that a package is installed, within its range and, if it is in `SHOWN`, can be imported."""
     name, allowed = requirement.name, requirement.specifier
     todo = f"pip install '{requirement.name}{requirement.specifier}'"
     try:
@@ -115,7 +116,7 @@ def _check_version(requirement: Requirement) -> Finding:
 def check_extras() -> Iterator[Finding]:
     """Check the packages of optional features."""
     for extra, purpose in EXTRAS.items():
-        findings = [_check_version(requirement) for requirement in requirements()[2][extra]]
+        findings = [check_version(requirement) for requirement in requirements()[2][extra]]
         wrong = [f"{one.name} {one.text}" for one in findings if one.status != "good"]
         if wrong:
             todo = f"pip install 'herd[{extra}]' (from the checkout: pip install -e '.[{extra}]')"

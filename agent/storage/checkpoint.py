@@ -62,7 +62,7 @@ def save(path: str | os.PathLike[str], values: Mapping[Any, Any]) -> None:
     tensors: Tensors = {}
     tree = json.dumps(_encode(values, "", tensors), separators=(",", ":"))
     metadata = {"format": FORMAT, "version": str(VERSION), "tree": tree}
-    metadata["digest"] = _digest(metadata, tensors)
+    metadata["digest"] = content_digest(metadata, tensors)
     try:
         write_atomic(path, safetensors.torch.save(tensors, metadata))
     except OSError as error:
@@ -89,7 +89,7 @@ def load(path: str | os.PathLike[str]) -> dict[Any, Any]:
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: truncated or no checkpoint: {error}") from None
-    if metadata.get("digest") != _digest(metadata, tensors):
+    if metadata.get("digest") != content_digest(metadata, tensors):
         raise CheckpointError(f"{path}: damaged: its contents do not match their digest")
     try:
         values: dict[Any, Any] = _decode(json.loads(metadata["tree"]), tensors)
@@ -117,7 +117,7 @@ def _check_format(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> 
         )
 
 
-def _digest(metadata: Mapping[str, str], tensors: Tensors) -> str:
+def content_digest(metadata: Mapping[str, str], tensors: Tensors) -> str:
     """Return the SHA-256 of everything that `load` uses, in hexadecimal digits."""
     digest = hashlib.sha256()
     for key in ("format", "version", "tree"):

@@ -194,7 +194,7 @@ def rewrite(path, **changes):
         metadata = file.metadata() | changes
     tensors = safetensors.torch.load_file(path)
     path.write_bytes(
-        safetensors.torch.save(tensors, metadata | {"digest": checkpoint._digest(metadata, tensors)})
+        safetensors.torch.save(tensors, metadata | {"digest": checkpoint.content_digest(metadata, tensors)})
     )
 
 
