@@ -16,7 +16,7 @@ LEAVE_TIME = 60  # s before the time limit at which a peer is told to leave: for
 
 @dataclass(frozen=True)
 class JobArray:
-    """What Slurm needs to know of a job array.
+    """A job array.
 
     Attributes:
         name: Of the job.

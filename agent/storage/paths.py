@@ -1,4 +1,4 @@
-"""Where this program's own files are, and the names of those that a run writes."""
+"""Paths of this program's own files, and names of those that a run writes."""
 
 from pathlib import Path
 

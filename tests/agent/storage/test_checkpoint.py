@@ -189,7 +189,7 @@ def test_every_changed_byte_is_refused(saved):
 
 
 def rewrite(path, **changes):
-    """Writes the checkpoint anew with other metadata and a digest that fits them."""
+    """Write the checkpoint again with other metadata and a digest that fits them."""
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata() | changes
     tensors = safetensors.torch.load_file(path)
