@@ -2,6 +2,7 @@
 
 import struct
 import sys
+import time
 
 import pytest
 
@@ -44,6 +45,7 @@ def test_wandb_offline_resumes_the_same_run_with_rising_steps(tmp_path, monkeypa
     for step in (0, 10, 20):
         first.write({"step": step, "loss": 1.0, "note": None})
     first.close()
+    time.sleep(1.1)  # wandb names the directory of an offline run by the second in which it starts
     # The checkpoint was older than the last row: training goes back to step 10.
     second = WandbLog(**arguments, run_id=first.run_id, last_step=20)
     assert second.run_id == first.run_id
