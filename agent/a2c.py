@@ -1,7 +1,7 @@
 """A2C on CartPole: the shortest program that trains through moolib, to be read from top to bottom.
 
     python -m agent.a2c                        # writes outputs/a2c/TIME/logs.tsv; logs.tsv points at it
-    python -m agent.a2c seed=2 num_envs=16     # and the other settings of Config below
+    python -m agent.a2c seed=2 num_envs=16     # the options below are the fields of Config
     python plot.py logs.tsv
 
 Broker and accumulator live in this one process; more peers could connect to the same broker.
@@ -14,44 +14,43 @@ the value of its last state stands for the rewards that would have come.
 import sys
 import time
 from collections import deque
-from contextlib import suppress
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import gymnasium
 import torch
 from gymnasium.vector import AutoresetMode
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from torch import Tensor, nn
 from torch.distributions import Categorical
 
 import moolib
-from agent.cli import interrupt
-from agent.logs.metadata import symlink
-from agent.logs.record import Column, LogError, TsvLog
+from agent.cli.arguments import command, option
+from agent.errors import ConfigError
+from agent.logs.tsv_log import Column, TsvLog
+from agent.storage.files import symlink
 
 
-@dataclass
+@dataclass(frozen=True)
 class Config:
     """The settings, `key=value` on the command line."""
 
-    total_steps: float = 300_000  # environment steps to train for
-    seed: int = 1  # of the model, the actions and the environments
-    num_envs: int = 8  # environments; the batch size, one sequence of each
-    unroll_length: int = 64  # steps of a sequence
-    learning_rate: float = 4e-3  # of Adam at the start; falls to 0 in a straight line
-    discounting: float = 0.99  # of the reward one step later
-    gae_lambda: float = 0.95  # 0: one-step advantages, 1: whole returns
-    entropy_cost: float = 0.001  # weight of the entropy bonus
-    baseline_cost: float = 0.5  # weight of the value loss
-    grad_norm_clipping: float = 1.0  # largest norm of a gradient
-    log_interval: int = 2_000  # environment steps between two rows of logs.tsv
+    total_steps: float = option(300_000, "environment steps to train for")
+    seed: int = option(1, "of the model, the actions and the environments")
+    num_envs: int = option(8, "environments; the batch size, one sequence of each")
+    unroll_length: int = option(64, "steps of a sequence")
+    learning_rate: float = option(4e-3, "of Adam at the start; falls to 0 in a straight line")
+    discounting: float = option(0.99, "discount of the reward one step later, the usual gamma")
+    gae_lambda: float = option(0.95, "0: one-step advantages, 1: whole returns")
+    entropy_cost: float = option(0.001, "weight of the entropy bonus")
+    baseline_cost: float = option(0.5, "weight of the value loss")
+    grad_norm_clipping: float = option(1.0, "largest norm of a gradient")
+    log_interval: int = option(2_000, "environment steps between two rows of logs.tsv")
 
     def __post_init__(self) -> None:
         for name in ("total_steps", "num_envs", "unroll_length", "log_interval"):
             if getattr(self, name) <= 0:
-                raise ValueError(f"{name}={getattr(self, name)}: must be greater than 0")
+                raise ConfigError(f"{name}={getattr(self, name)}: must be greater than 0")
 
 
 COLUMNS = (
@@ -75,13 +74,13 @@ class Model(nn.Module):
         self.policy, self.baseline = nn.Linear(size, 2), nn.Linear(size, 1)
 
     def forward(self, obs: Tensor) -> tuple[Tensor, Tensor]:
-        """Logits `[..., 2]` and values `[...]` of `obs` `[..., 4]`."""
+        """Return logits `[..., 2]` and values `[...]` of `obs` `[..., 4]`."""
         features = self.body(obs)
         return self.policy(features), self.baseline(features).squeeze(-1)
 
 
 class Actor:
-    """Steps CartPole-v1, with v0's limit of 200 steps, from one unroll to the next."""
+    """Steps CartPole-v1, with v0's limit of 200 steps, one unroll after the other."""
 
     def __init__(self, model: Model, config: Config) -> None:
         self.model, self.config = model, config
@@ -93,9 +92,10 @@ class Actor:
 
     @torch.no_grad()
     def unroll(self) -> list[Tensor]:
-        """Acts for T steps; returns `[T, B, …]`: observations, actions, rewards, and `done`.
+        """Act for T steps; return `[T, B, …]`: observations, actions, rewards, and `done`.
 
-        Rewards are 1 - discounting, so no value exceeds 1; where a time limit cuts, the value after is added.
+        Rewards are 1 - discounting, so that no value exceeds 1. At a time limit they include the value of the
+        last state.
         """
         steps = []
         for _ in range(self.config.unroll_length):
@@ -115,7 +115,7 @@ class Actor:
 
 
 def compute_gae(rewards: Tensor, values: Tensor, next_value: Tensor, done: Tensor, config: Config) -> Tensor:
-    """Generalised advantage estimates `[T, B]` of `rewards`, `values` and `done`, all `[T, B]`.
+    """Return generalised advantage estimates `[T, B]`, of `rewards`, `values` and `done` `[T, B]`.
 
     `next_value` `[B]` is of the state after the last step; nothing is expected after a step that is `done`.
     """
@@ -129,7 +129,7 @@ def compute_gae(rewards: Tensor, values: Tensor, next_value: Tensor, done: Tenso
 
 
 def compute_loss(model: Model, actor: Actor, config: Config) -> tuple[Tensor, dict[str, Tensor]]:
-    """Acts, and returns the loss of what came of it, with its parts for the log."""
+    """Act, and return the loss of the unroll, with its parts for the log."""
     obs, actions, rewards, done = actor.unroll()
     logits, values = model(obs)
     with torch.no_grad():
@@ -144,7 +144,7 @@ def compute_loss(model: Model, actor: Actor, config: Config) -> tuple[Tensor, di
 
 
 def train(config: Config, log: TsvLog) -> None:
-    """Trains for `total_steps`; a row of `log` every `log_interval` steps."""
+    """Train for `total_steps`; write a row of `log` every `log_interval` steps."""
     torch.manual_seed(config.seed)
     torch.set_num_threads(1)  # the tensors are small
     model = Model()
@@ -177,29 +177,19 @@ def train(config: Config, log: TsvLog) -> None:
             accumulator.wait(1.0)
 
 
-def main(arguments: list[str]) -> int:
-    """Reads the settings, trains, and logs; returns the exit status."""
-    interrupt.raise_again()
-    if {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        print("Settings and their defaults:\n")
-        print("\n".join(f"    {field.name}={field.default}" for field in fields(Config)))
-        return 0
-    try:
-        config = OmegaConf.to_object(OmegaConf.merge(Config, OmegaConf.from_cli(arguments)))
-        assert isinstance(config, Config)
-        directory = Path("outputs/a2c") / time.strftime("%Y%m%d-%H%M%S")
-        directory.mkdir(parents=True, exist_ok=True)
-        log = TsvLog(directory / "logs.tsv", COLUMNS)
-        if not symlink(directory / "logs.tsv", "logs.tsv"):
-            print(f"logs.tsv is a file of its own here; this run's is {directory}/logs.tsv")
-    except (OmegaConfBaseException, ValueError, LogError, OSError) as error:
-        print(f"agent.a2c {' '.join(arguments)}: {str(error).splitlines()[0]}", file=sys.stderr)
-        return 2
-    with suppress(KeyboardInterrupt):
-        train(config, log)
-    return 0
+def run(config: Config) -> None:
+    """Train, and log to a new directory."""
+    directory = Path("outputs/a2c") / time.strftime("%Y%m%d-%H%M%S")
+    directory.mkdir(parents=True, exist_ok=True)
+    log = TsvLog(directory / "logs.tsv", COLUMNS)
+    if not symlink(directory / "logs.tsv", "logs.tsv"):
+        print(f"logs.tsv is a file of its own here; this run's is {directory}/logs.tsv")
+    train(config, log)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    return command("agent.a2c", Config, run, __doc__, arguments)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

@@ -3,10 +3,7 @@
     python -m agent.playground                          # go2_playground.xml, the robot of env=go2
     python -m agent.playground task=go2_unitree out=PATH
 
-task  preset of conf/env whose physics and PD gains it has; default: go2
-out   file to write; default: go2_playground.xml
-
-docs/gpu.md says what to do with it there, and how policies go from one to the other.
+docs/gpu.md says how to use the file there, and how policies go from one to the other.
 """
 
 from __future__ import annotations
@@ -16,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.cli import arguments
-from agent.config import ConfigError
+from agent.cli.arguments import command, option
+from agent.errors import ConfigError
 from agent.storage.files import write_atomic
 from envs import EnvConfig
 from envs.go2.playground import to_mjcf
@@ -25,12 +22,12 @@ from envs.go2.playground import to_mjcf
 
 @dataclass(frozen=True)
 class Options:
-    task: str = "go2"
-    out: str = "go2_playground.xml"
+    task: str = option("go2", "preset of conf/env whose physics and PD gains the robot has")
+    out: str = option("go2_playground.xml", "file to write")
 
 
 def run(options: Options) -> None:
-    """Writes the file."""
+    """Write the file."""
     try:
         config = EnvConfig.preset(options.task)
     except ValueError as error:
@@ -39,10 +36,8 @@ def run(options: Options) -> None:
     print(f"{options.out}: the Go2 of env={options.task}, for MuJoCo Playground")
 
 
-def main(argv: Sequence[str] | None = None) -> int:
-    return arguments.command(
-        "agent.playground", Options, run, __doc__, sys.argv[1:] if argv is None else argv
-    )
+def main(arguments: Sequence[str] | None = None) -> int:
+    return command("agent.playground", Options, run, __doc__, arguments)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,4 @@
-"""The model of a parallel training run: what its sizes and its duration imply.
-
-`ParallelSimRunScenario` has the fields and equations of mlsysim's class of that name (importing mlsysim takes
-seconds; the tests hold the two against each other). It assumes updates of one size and knows nothing of
-resets, of the fidelity of the simulation or of other hardware.
-
-The calculator prints what follows from a run:
+"""Calculate what the sizes and the duration of a parallel training run imply.
 
     python -m agent.scenario robots=4096 steps_per_update=24 updates=1500 \\
         training_time='20 min' policy_rate='50 Hz'
@@ -12,209 +6,49 @@ The calculator prints what follows from a run:
     python -m agent.scenario unitree_rl_gym training_time='2 hours'
     python -m agent.scenario --from logs.tsv
 
-A first word without `=` names a published run of `conf/scenario/`; what follows it takes the place of its
-values. `steps=` asks how long that many policy steps take. `--from` holds a run's log against the model: by
-default the model of the run as it was asked for, else that of the given settings, or of the published run.
+A first word without `=` names a published run of `conf/scenario/`; options that follow replace its values.
+`--from` compares a run's log with the model: by default with the model of the run as it was asked for, else
+with the published run or the given values. `agent/logs/run_model.py` has the equations.
 """
 
 import math
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
-import pint
-import yaml
-
-from agent.cli import interrupt
-from agent.logs import run_summary
-from agent.logs.record import LogError
-from agent.logs.run_summary import significant
-
-PRESETS = Path(__file__).resolve().parent.parent / "conf" / "scenario"
-EXAMPLES = {"training_time": "20 min", "policy_rate": "50 Hz"}
-
-units = pint.get_application_registry()
+from agent.cli.arguments import command, option
+from agent.errors import ScenarioError
+from agent.logs import run_model, run_summary
 
 
-class ScenarioError(ValueError):
-    """A scenario's input is unusable; the message is one line for the user."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ParallelSimRunScenario:
-    """An on-policy run: in each update every robot takes a number of policy steps.
-
-    Attributes:
-        robots: Robots that are simulated at the same time.
-        steps_per_update: Policy steps of each robot per update.
-        updates: Updates of the policy.
-        training_time: How long the run takes on the clock; an upper bound makes `throughput` a lower bound.
-        policy_rate: How often the policy acts on one robot, in the robot's time.
-    """
-
-    robots: int
-    steps_per_update: int
-    updates: int
-    training_time: pint.Quantity
-    policy_rate: pint.Quantity
-
-    def __post_init__(self) -> None:
-        for name in ("robots", "steps_per_update", "updates"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ScenarioError(f"{name}={value}: must be a whole number greater than 0")
-        _check_quantity("training_time", self.training_time, "[time]", "a time")
-        _check_quantity("policy_rate", self.policy_rate, "1/[time]", "a rate")
-
-    @property
-    def batch(self) -> int:
-        """Policy steps of all robots in one update."""
-        return self.robots * self.steps_per_update
-
-    @property
-    def samples(self) -> int:
-        """Policy steps of all robots in the whole run."""
-        return self.batch * self.updates
-
-    @property
-    def throughput(self) -> pint.Quantity:
-        """Policy steps of all robots per unit of time on the clock, 1/s."""
-        return (self.samples / self.training_time).to("1/s")
-
-    @property
-    def simulated_experience(self) -> pint.Quantity:
-        """The robots' times added up, in days."""
-        return (self.samples / self.policy_rate).to("day")
-
-    def time_for(self, steps: float) -> pint.Quantity:
-        """How long `steps` policy steps take at this throughput, in minutes."""
-        return (steps / self.throughput).to("minute")
-
-
-def _check_quantity(name: str, value: Any, dimension: str, kind: str) -> None:
-    """Raises ScenarioError unless `value` is a positive, finite quantity of this dimension."""
-    if not isinstance(value, pint.Quantity) or not value.check(dimension):
-        text = f"{value:D}" if isinstance(value, pint.Quantity) else value
-        raise ScenarioError(f"{name}={text}: must be {kind} with its unit, such as '{EXAMPLES[name]}'")
-    if not (value.magnitude > 0 and math.isfinite(value.magnitude)):
-        raise ScenarioError(f"{name}={value:D}: must be greater than 0 and finite")
-
-
-def from_settings(settings: Mapping[str, Any]) -> ParallelSimRunScenario:
-    """Builds a scenario from numbers and text, as configuration files and command lines have them.
-
-    Args:
-        settings: `robots`, `steps_per_update`, `updates` (whole numbers or their text), `training_time` and
-            `policy_rate` (text such as `"20 min"`). None counts as missing.
-
-    Raises:
-        ScenarioError: a key is missing or unknown, or a value has a wrong unit, sign or form.
-    """
-    names = [field.name for field in fields(ParallelSimRunScenario)]
-    unknown = [name for name in settings if name not in names]
-    if unknown:
-        raise ScenarioError(f"{unknown[0]}: unknown; known are {', '.join(names)}")
-    missing = [name for name in names if settings.get(name) is None]
-    if missing:
-        raise ScenarioError(f"{missing[0]} is missing; a scenario needs {', '.join(names)}")
-    return ParallelSimRunScenario(
-        robots=_whole_number("robots", settings["robots"]),
-        steps_per_update=_whole_number("steps_per_update", settings["steps_per_update"]),
-        updates=_whole_number("updates", settings["updates"]),
-        training_time=_quantity("training_time", settings["training_time"]),
-        policy_rate=_quantity("policy_rate", settings["policy_rate"]),
+@dataclass(frozen=True)
+class Options:
+    published: str | None = option(None, "published run, a file of conf/scenario", positional=True)
+    robots: str | None = option(None, "robots that are simulated at the same time")
+    steps_per_update: str | None = option(None, "policy steps of each robot per update")
+    updates: str | None = option(None, "updates of the policy")
+    training_time: str | None = option(None, "wall time of the run, such as '20 min'")
+    policy_rate: str | None = option(
+        None, "policy steps of one robot per second of its time, such as '50 Hz'"
     )
+    steps: str | None = option(None, "also print the time that this many policy steps take")
+    from_: str | None = option(None, "logs.tsv to compare with the model")
 
 
-def _whole_number(name: str, value: Any) -> int:
-    try:
-        return int(value) if isinstance(value, str) else value
-    except ValueError:
-        raise ScenarioError(f"{name}={value}: must be a whole number greater than 0") from None
-
-
-def _quantity(name: str, text: Any) -> pint.Quantity:
-    try:
-        return units.Quantity(text)
-    except Exception:  # pint raises errors of its own, of tokenize and of the arithmetic in the text
-        raise ScenarioError(f"{name}={text}: no quantity; write it as '{EXAMPLES[name]}'") from None
-
-
-def preset(name: str) -> dict[str, Any]:
-    """The settings of a published run in `conf/scenario/`, for `from_settings`.
-
-    Raises:
-        ScenarioError: there is no such preset.
-    """
-    names = sorted(path.stem for path in PRESETS.glob("*.yaml") if path.stem != "none")
-    if name not in names:
-        raise ScenarioError(f"{name}: no published run; there are {', '.join(names)}")
-    settings = yaml.safe_load((PRESETS / f"{name}.yaml").read_text())
-    del settings["name"]
-    return settings
-
-
-def describe(scenario: ParallelSimRunScenario, steps: float | None = None) -> str:
-    """The scenario's inputs and what follows from them, one per line.
-
-    Args:
-        scenario: The run.
-        steps: Adds how long this many policy steps take.
-    """
-    lines = {
-        "robots": f"{scenario.robots:,}",
-        "steps per update": f"{scenario.steps_per_update:,}",
-        "updates": f"{scenario.updates:,}",
-        "training time": f"{scenario.training_time:~D}",
-        "policy rate": f"{scenario.policy_rate:~D}",
-        "batch": f"{scenario.batch:,} policy steps per update",
-        "samples": f"{scenario.samples:,} policy steps",
-        "throughput": f"{significant(scenario.throughput.magnitude)} policy steps/s "
-        "(a lower bound if the training time is an upper bound)",
-        "simulated experience": f"{significant(scenario.simulated_experience.magnitude)} days",
-    }
-    if steps is not None:
-        lines[f"time for {significant(steps)} steps"] = (
-            f"{significant(scenario.time_for(steps).magnitude)} min"
-        )
-    width = max(map(len, lines))
-    return "\n".join(f"{name:<{width}}  {value}" for name, value in lines.items())
-
-
-def main(arguments: Sequence[str]) -> int:
-    """The calculator; the module's docstring has its usage. Returns the exit status."""
-    interrupt.raise_again()
-    if {"-h", "--help"} & set(arguments):
-        print(__doc__)
-        return 0
-    try:
-        print(_calculate(arguments))
-    except (ScenarioError, LogError) as error:
-        print(f"agent.scenario: {error}", file=sys.stderr)
-        return 2 if isinstance(error, ScenarioError) else 1
-    return 0
-
-
-def _calculate(arguments: Sequence[str]) -> str:
-    words, published, given = list(arguments), {}, {}
-    if "--from" in words[:-1]:
-        at = words.index("--from")
-        words[at : at + 2] = [f"from={words[at + 1]}"]
-    if words and "=" not in words[0] and not words[0].startswith("-"):
-        published = preset(words.pop(0))
-    for word in words:
-        name, equals, value = word.partition("=")
-        if not equals:
-            raise ScenarioError(f"{word}: write settings as key=value, and a log as --from logs.tsv")
-        given[name.removeprefix("--")] = value
-    steps, log = _steps(given.pop("steps", None)), given.pop("from", None)
+def run(options: Options) -> None:
+    """Calculate and print."""
+    values = asdict(options)
+    published, log = values.pop("published"), values.pop("from_")
+    steps = _steps(values.pop("steps"))
+    given = {name: value for name, value in values.items() if value is not None}
+    settings = run_model.preset(published) if published is not None else {}
     if log is None:
-        return describe(from_settings(published | given), steps)
-    run = run_summary.read(Path(log))
-    model = from_settings((published or run.as_asked_for()) | given)
-    return run_summary.describe(run_summary.compare(model, run, steps))
+        print(run_model.describe(run_model.from_settings(settings | given), steps))
+        return
+    summary = run_summary.read(Path(log))
+    model = run_model.from_settings((settings or summary.as_asked_for()) | given)
+    print(run_summary.describe(run_summary.compare(model, summary, steps)))
 
 
 def _steps(text: str | None) -> float | None:
@@ -229,5 +63,9 @@ def _steps(text: str | None) -> float | None:
     return steps
 
 
+def main(arguments: Sequence[str] | None = None) -> int:
+    return command("agent.scenario", Options, run, __doc__, arguments)
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

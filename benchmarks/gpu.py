@@ -32,15 +32,15 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
-import hydra
 import torch
 from rich.console import Console
 
 from agent.cli import arguments
+from agent.cli.overrides import compose
 from agent.config import Count, from_omegaconf
-from agent.evaluate import evaluate
-from agent.experiment import CONF, start_rpc
-from agent.logs.console import Status
+from agent.experiment import start_rpc
+from agent.logs.console import TrainingConsole
+from agent.policies.evaluation import evaluate
 from agent.storage.files import write_atomic
 from agent.training.peer import Peer, check_device
 from envs import EnvConfig
@@ -129,9 +129,11 @@ def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Pee
         "total_steps=1e12",
         *overrides,
     ]
-    with tempfile.TemporaryDirectory() as directory, Status("gpu", 1.0, Console(quiet=True)) as status:
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            config = from_omegaconf(hydra.compose("config", [*settings, f"savedir={directory}"]))
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        TrainingConsole("gpu", 1.0, Console(quiet=True)) as status,
+    ):
+        config = from_omegaconf(compose(*settings, f"savedir={directory}"))
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)
         try:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from agent.cli.arguments import command
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from benchmarks.chaos.rig import Peer, Rig
 from envs.schema import Positive
 from rigs.network_namespaces import Condition, Network, missing

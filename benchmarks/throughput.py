@@ -28,13 +28,13 @@ import tempfile
 import threading
 import time
 
-import hydra
 import numpy as np
 from rich.console import Console
 
+from agent.cli.overrides import compose
 from agent.config import Config, from_omegaconf
-from agent.experiment import CONF, start_rpc
-from agent.logs.console import Status
+from agent.experiment import start_rpc
+from agent.logs.console import TrainingConsole
 from agent.training.peer import Peer
 from benchmarks.env import bare_simulations
 from envs.go2.robot import constants
@@ -129,7 +129,7 @@ def costs(peer: Peer, physics: Physics, rollouts: int) -> tuple[dict[str, float]
 
 
 def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
-    with Status("throughput", 1.0, Console(quiet=True)) as status:
+    with TrainingConsole("throughput", 1.0, Console(quiet=True)) as status:
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)
         peer.join()
@@ -168,9 +168,7 @@ def main(arguments: list[str]) -> None:
     overrides = [f"{key}={value}" for key, value in given.items()]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {' '.join(overrides) or 'defaults'}")
     with tempfile.TemporaryDirectory() as directory:
-        with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-            composed = hydra.compose("config", [*overrides, f"savedir={directory}"])
-        config = from_omegaconf(composed)
+        config = from_omegaconf(compose(*overrides, f"savedir={directory}"))
         os.makedirs(config.localdir)
         os.chdir(directory)
         measure(config, warm, turns, rollouts)

@@ -19,8 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from agent.evaluate import evaluate
 from agent.policies import loading
+from agent.policies.evaluation import evaluate
 
 KEPT_EVERY = 10.0  # s of training between two checkpoints
 ROBOTS = 8  # for each command

@@ -10,9 +10,9 @@ from typing import Any
 import jinja2
 import numpy as np
 
+from agent.errors import LogError, ScenarioError
 from agent.logs import run_summary
-from agent.logs.record import LogError
-from agent.scenario import ScenarioError, from_settings
+from agent.logs.run_model import from_settings
 from agent.storage.files import write_atomic
 from plots.charts import Chart, Line, number
 from plots.run import Run, compare_checksums, last, load_run, mean

@@ -10,12 +10,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-from agent import evaluate, play
-from agent.config import ConfigError
-from agent.policies import loading
-from agent.policies.rendering import Camera, RenderError
-from agent.policies.scene import Troop
-from agent.storage.checkpoint import CheckpointError
+from agent.errors import CheckpointError, ConfigError, RenderError
+from agent.policies import evaluation, loading
+from agent.policies.film import film
+from agent.policies.rendering import Camera
+from agent.policies.scene import Scene
 from envs.go2.robot import visual
 from plots.table import PlotError
 
@@ -28,7 +27,7 @@ SETTLE = 1.5  # s of walking before the first still
 SPEED = (0.8, 0.0, 0.0)  # m/s, m/s, rad/s
 
 
-def load(checkpoint: Path) -> loading.Trained:
+def load(checkpoint: Path) -> loading.LoadedPolicy:
     """The policy.
 
     Raises:
@@ -40,14 +39,14 @@ def load(checkpoint: Path) -> loading.Trained:
         raise PlotError(str(error)) from None
 
 
-def measure(policy: loading.Trained) -> evaluate.Report:
+def measure(policy: loading.LoadedPolicy) -> evaluation.Report:
     """The evaluation of `agent.evaluate`, with few robots."""
-    return evaluate.evaluate(policy.policy, policy.env, robots=ROBOTS)
+    return evaluation.evaluate(policy.policy, policy.env, robots=ROBOTS)
 
 
-def table(report: evaluate.Report) -> tuple[list[str], list[list[str]]]:
+def table(report: evaluation.Report) -> tuple[list[str], list[list[str]]]:
     """Headings and rows, the last of all commands together."""
-    columns = evaluate.TRACKING | evaluate.GAIT
+    columns = evaluation.TRACKING | evaluation.GAIT
     names = [f"{vx:g}, {vy:g}, {yaw:g}" for vx, vy, yaw in report.commands]
     summaries = [*report.per_command, report.overall]
     rows = [
@@ -59,50 +58,49 @@ def table(report: evaluate.Report) -> tuple[list[str], list[list[str]]]:
     return [heads[i] for i in shown], [[row[i].replace("-", "−") for i in shown] for row in rows]
 
 
-def stills(policy: loading.Trained) -> list[str]:
+def stills(policy: loading.LoadedPolicy) -> list[str]:
     """One gait cycle seen from the side, as data URLs of JPEGs.
 
     Raises:
         PlotError: no picture can be made on this machine.
     """
-    troop = Troop(policy, 1, "train", 0, 1.0, meshes=False)
+    scene = Scene(policy, 1, "train", 0, 1.0, meshes=False)
     try:
-        camera = Camera(troop.model, *STILL)
+        camera = Camera(scene.model, *STILL)
         camera.view.azimuth, camera.view.elevation, camera.view.distance = 200, -12, 1.15
         command, pictures = np.array(SPEED, np.float32), []
-        for _ in range(round(SETTLE / troop.dt)):
-            troop.step(command)
+        for _ in range(round(SETTLE / scene.dt)):
+            scene.step(command)
         for _ in range(STILLS):
-            camera.view.lookat[:] = troop.middle() - (0, 0, 0.06)
-            troop.data.light_xpos[0] = troop.middle() + visual.LAMP
-            pictures.append(_jpeg(camera.picture(troop.data)))
+            camera.view.lookat[:] = scene.middle() - (0, 0, 0.06)
+            scene.data.light_xpos[0] = scene.middle() + visual.LAMP
+            pictures.append(_jpeg(camera.picture(scene.data)))
             for _ in range(BETWEEN):
-                troop.step(command)
+                scene.step(command)
         camera.close()
     except RenderError as error:
         raise PlotError(str(error)) from None
     finally:
-        troop.close()
+        scene.close()
     return pictures
 
 
-def animation(policy: loading.Trained) -> str:
+def animation(policy: loading.LoadedPolicy) -> str:
     """The robot on its tour, as the data URL of a GIF.
 
     Raises:
         PlotError: no picture can be made on this machine, or a package is missing.
     """
-    troop = Troop(policy, 1, "train", 0, 1.0, meshes=False)
-    width, height = SIZE
+    scene = Scene(policy, 1, "train", 0, 1.0, meshes=False)
     try:
         with tempfile.TemporaryDirectory() as directory:
             path = Path(directory) / "walk.gif"
-            play.film(troop, path, play.Options(robots=1, seconds=SECONDS, width=width, height=height))
+            film(scene, path, SECONDS, SIZE)
             return "data:image/gif;base64," + base64.b64encode(path.read_bytes()).decode()
     except (RenderError, ConfigError) as error:
         raise PlotError(str(error)) from None
     finally:
-        troop.close()
+        scene.close()
 
 
 def _jpeg(picture: np.ndarray) -> str:

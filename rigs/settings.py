@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-import hydra
-from omegaconf import DictConfig
-
-from agent.experiment import CONF
+from agent.cli.overrides import compose as compose
 
 TINY = [
     "env=go2", "actor_batch_size=4", "unroll_length=6", "model.hidden_sizes=[16,16]", "physics_threads=1",
     "learner_threads=1", "log_interval=1e-6", "batch_size=8", "virtual_batch_size=8",
 ]  # fmt: skip
 """Overrides with which a peer takes some hundred steps/s even on a busy core."""
-
-
-def compose(*overrides: str) -> DictConfig:
-    """Return the configuration of `agent.experiment` with these overrides."""
-    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", list(overrides))

@@ -7,7 +7,7 @@ import torch
 
 from agent.config import Config, from_omegaconf
 from agent.models.policy import LstmPolicy, MlpPolicy, Policy, make_policy
-from agent.policies.loading import Trained
+from agent.policies.loading import LoadedPolicy
 from agent.storage import checkpoint
 from agent.training.learner import Progress
 from envs.go2.mdp.observations import Observer
@@ -31,10 +31,10 @@ def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:
     return policy.eval(), config
 
 
-def trained(spread: float, *overrides: str) -> Trained:
+def trained(spread: float, *overrides: str) -> LoadedPolicy:
     """Return an untrained policy as if it had been loaded from a checkpoint."""
     policy, config = untrained(spread, *overrides)
-    return Trained(policy, config.env, Path("memory"), 0, 0.0)
+    return LoadedPolicy(policy, config.env, Path("memory"), 0, 0.0)
 
 
 def save(path: Path, spread: float, *overrides: str) -> Path:

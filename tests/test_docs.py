@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 import torch
-from agent.algorithms.policy_losses import POLICY_LOSSES
 
+from agent.algorithms.objective import POLICY_LOSSES
 from agent.policies.loading import load
 from envs.go2.mdp import rewards
 from envs.go2.mdp.state import State

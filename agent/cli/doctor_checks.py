@@ -1,6 +1,6 @@
-"""What `agent.doctor` looks at; each function is one subject and never raises.
+"""The checks of `agent.doctor`: each function examines one subject and never raises.
 
-Heavy packages are imported inside the functions: a broken one must not keep the others from being checked.
+Heavy packages are imported inside the functions, so that a broken one does not prevent the other checks.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from typing import Literal
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
 
-PYPROJECT = Path(__file__).resolve().parents[2] / "pyproject.toml"
+from agent.cli import hints
+from agent.storage.paths import CONF, PYPROJECT, REPOSITORY
+
 SHOWN = ("torch", "mujoco", "mjbatch")  # packages with a line of their own
-EXTRAS = {"play": "the page and the films of agent.play", "export": "agent.export", "wandb": "wandb=true"}
+EXTRAS = {"play": "the viewer and the films of agent.play", "export": "agent.export", "wandb": "wandb=true"}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 GIB = 2.0**30  # bytes
 MIN_DISK, GOOD_DISK = 0.1, 1.0  # GiB; a checkpoint of the default model has 2 MB
@@ -37,14 +39,14 @@ BROKER_TIMEOUT = 5.0  # s
 
 @dataclass(frozen=True)
 class Finding:
-    """What was seen of one subject.
+    """The result of one check.
 
     Attributes:
         name: The subject.
-        status: `bad` keeps the plain training command from working (or what the user asked about), `note`
+        status: `bad` keeps the plain training command (or what the user asked about) from working, `note`
             costs speed or an optional feature.
-        text: What was found, one line.
-        todo: What to do about it; empty if nothing.
+        text: The finding, one line.
+        todo: Advice; empty if there is nothing to do.
     """
 
     name: str
@@ -54,7 +56,7 @@ class Finding:
 
 
 def requirements() -> tuple[str, list[Requirement], dict[str, list[Requirement]]]:
-    """herd's range of Python versions, its requirements, and those of its extras."""
+    """Return herd's range of Python versions, its requirements, and those of its extras."""
     if PYPROJECT.is_file():
         project = tomllib.loads(PYPROJECT.read_text())["project"]
         extras = project["optional-dependencies"]
@@ -73,6 +75,7 @@ def requirements() -> tuple[str, list[Requirement], dict[str, list[Requirement]]
 
 
 def check_python() -> Iterator[Finding]:
+    """Check the version of Python."""
     allowed = requirements()[0]
     version = platform.python_version()
     good = SpecifierSet(allowed).contains(version, prereleases=True)
@@ -81,10 +84,10 @@ def check_python() -> Iterator[Finding]:
 
 
 def check_packages() -> Iterator[Finding]:
-    """Versions against the tested ranges; packages that are fine and not in `SHOWN` share a line."""
+    """Check versions against the tested ranges; packages that are fine and not in `SHOWN` share a line."""
     needed, fine = requirements()[1], 0
     for requirement in needed:
-        finding = _check_version(requirement)
+        finding = check_version(requirement)
         if finding.status == "good" and requirement.name not in SHOWN:
             fine += 1
         else:
@@ -92,7 +95,8 @@ def check_packages() -> Iterator[Finding]:
     yield Finding("packages", "good", f"{fine} others are within their tested ranges")
 
 
-def _check_version(requirement: Requirement) -> Finding:
+def check_version(requirement: Requirement) -> Finding:
+    """Check that a package is installed, within its range and, if it is in `SHOWN`, can be imported."""
     name, allowed = requirement.name, requirement.specifier
     todo = f"pip install '{requirement.name}{requirement.specifier}'"
     try:
@@ -110,8 +114,9 @@ def _check_version(requirement: Requirement) -> Finding:
 
 
 def check_extras() -> Iterator[Finding]:
+    """Check the packages of optional features."""
     for extra, purpose in EXTRAS.items():
-        findings = [_check_version(requirement) for requirement in requirements()[2][extra]]
+        findings = [check_version(requirement) for requirement in requirements()[2][extra]]
         wrong = [f"{one.name} {one.text}" for one in findings if one.status != "good"]
         if wrong:
             todo = f"pip install 'herd[{extra}]' (from the checkout: pip install -e '.[{extra}]')"
@@ -121,36 +126,44 @@ def check_extras() -> Iterator[Finding]:
 
 
 def check_cores() -> Iterator[Finding]:
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    """Check that no other program uses the cores."""
+    try:
+        from envs.machine import cores
+    except Exception:
+        return  # check_packages has reported it
     load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
-    text = f"{cores} to use, {load:.1f} busy in the last minute"
-    if load > cores / 2:
+    text = f"{cores()} to use, {load:.1f} busy in the last minute"
+    if load > cores() / 2:
         yield Finding("cores", "note", text, "training is slower while other programs use the cores")
     else:
         yield Finding("cores", "good", text)
 
 
 def check_threads() -> Iterator[Finding]:
+    """Check the number of torch's threads."""
     try:
         import torch
+
+        from envs.machine import cores
     except Exception:
-        return  # told by its version
-    threads, cores = torch.get_num_threads(), os.cpu_count() or 1
+        return  # check_packages has reported it
+    threads = torch.get_num_threads()
     library = "MKL" if torch.backends.mkl.is_available() else "no MKL"
     library += ", oneDNN" if torch.backends.mkldnn.is_available() else ", no oneDNN"
-    text = f"torch would use {threads} of {cores} cores ({library})"
+    text = f"torch would use {threads} of {cores()} cores ({library})"
     limits = [f"{name}={os.environ[name]}" for name in THREAD_VARIABLES if name in os.environ]
-    if limits and threads < cores:
+    if limits and threads < cores():
         yield Finding("threads", "note", f"{text}: {', '.join(limits)}", "unset it, or set learner_threads=")
     else:
         yield Finding("threads", "good", text)
 
 
 def check_bf16() -> Iterator[Finding]:
+    """Check how fast this machine learns, and whether it has GPUs."""
     try:
         import torch
 
-        from agent.algorithms.loss import has_fast_bf16
+        from agent.algorithms.objective import has_fast_bf16
 
         fast, gpus = has_fast_bf16("cpu"), torch.cuda.device_count()
     except Exception as error:
@@ -166,14 +179,14 @@ def check_bf16() -> Iterator[Finding]:
 
 
 def check_physics() -> Iterator[Finding]:
-    """Steps some robots for real."""
+    """Step some robots."""
     try:
         from hydra import compose, initialize_config_dir
         from omegaconf import OmegaConf
 
         from envs import EnvConfig, make_pool
 
-        with initialize_config_dir(str(PYPROJECT.parent / "conf"), version_base="1.3"):
+        with initialize_config_dir(str(CONF), version_base="1.3"):
             env = OmegaConf.to_container(compose("config").env, resolve=True)
         assert isinstance(env, dict)
         pool = make_pool(EnvConfig.from_dict({str(key): value for key, value in env.items()}), 8, 1, 0)
@@ -187,11 +200,10 @@ def check_physics() -> Iterator[Finding]:
 
 
 def check_rendering() -> Iterator[Finding]:
-    """Takes a picture in a process of its own: a broken driver may end it."""
+    """Take a picture in a process of its own: a broken driver may end it."""
     program = (
-        "from agent.policies.rendering import Camera, RenderError, backend\n"
-        "from envs.go2.robot import visual\n"
-        "import sys\ntry: Camera(visual.stage(1), 64, 64).close()\n"
+        "from agent.errors import RenderError\nfrom agent.policies.rendering import Camera, backend\n"
+        "from envs.go2.robot import visual\nimport sys\ntry: Camera(visual.stage(1), 64, 64).close()\n"
         "except RenderError as error: sys.exit(str(error))\nprint(backend())"
     )
     try:
@@ -200,7 +212,7 @@ def check_rendering() -> Iterator[Finding]:
             capture_output=True,
             text=True,
             timeout=60,
-            cwd=PYPROJECT.parent,
+            cwd=REPOSITORY,
         )
     except subprocess.TimeoutExpired:
         yield Finding("rendering", "note", "no picture within 60 s", "try MUJOCO_GL=osmesa")
@@ -214,6 +226,7 @@ def check_rendering() -> Iterator[Finding]:
 
 
 def check_compiler() -> Iterator[Finding]:
+    """Check for a C++ compiler, which torch.compile needs."""
     compiler = shutil.which(os.environ.get("CXX", "c++")) or shutil.which("g++") or shutil.which("clang++")
     if compiler:
         yield Finding("compiler", "good", f"{compiler}, for compile=true")
@@ -222,7 +235,7 @@ def check_compiler() -> Iterator[Finding]:
 
 
 def check_directory(directory: Path) -> Iterator[Finding]:
-    """Write access, links and free space where the runs will be written."""
+    """Check write access, links and free space where the runs will be written."""
     try:
         with tempfile.TemporaryDirectory(dir=directory) as inside:
             (Path(inside) / "link").symlink_to("file")
@@ -240,6 +253,7 @@ def check_directory(directory: Path) -> Iterator[Finding]:
 
 
 def check_memory() -> Iterator[Finding]:
+    """Check the free memory."""
     try:
         fields = dict(line.split(":", 1) for line in Path("/proc/meminfo").read_text().splitlines())
         free = int(fields["MemAvailable"].split()[0]) * 1024 / GIB
@@ -250,13 +264,13 @@ def check_memory() -> Iterator[Finding]:
 
 
 def check_port(port: int) -> Iterator[Finding]:
-    """Whether a broker can be started here."""
+    """Check that a broker can be started here."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("0.0.0.0", port))
         except OSError as error:
-            asking = f"python -m moolib.broker --status 127.0.0.1:{port}"
+            asking = f"{hints.module('moolib.broker')} --status 127.0.0.1:{port}"
             todo = f"if it is a broker, {asking} tells; else start yours with another port"
             yield Finding("port", "note", f"{port} is not free for a broker: {error.strerror}", todo)
             return
@@ -264,7 +278,7 @@ def check_port(port: int) -> Iterator[Finding]:
 
 
 def check_broker(address: str, key_file: str | None) -> Iterator[Finding]:
-    """Whether the broker answers, as agent.experiment would ask it."""
+    """Check that the broker answers, asking as agent.experiment would."""
     try:
         import moolib
 
@@ -273,7 +287,7 @@ def check_broker(address: str, key_file: str | None) -> Iterator[Finding]:
         rpc.connect(address)
         groups = rpc.sync("broker", "broker.status")
     except Exception as error:
-        todo = "is it started (python -m moolib.broker), is IP:PORT right, does a firewall allow it"
+        todo = f"is it started ({hints.module('moolib.broker')}), is IP:PORT right, does a firewall allow it"
         if key_file is None:
             todo += ", does it want a key (key_file=)"
         yield Finding("broker", "bad", f"no answer at {address}: {_one_line(error)}", todo + "?")

@@ -1,6 +1,6 @@
 """Several runs in one command, one after the other: `python -m agent.experiment -m seed=1,2,3`.
 
-Each run has a directory of its own below `multirun/`; a table at the end says how they compare.
+Each run has a directory of its own below `multirun/`; a table at the end compares them.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from omegaconf import DictConfig
 from rich.table import Table
 
-from agent.config import ConfigError
+from agent.errors import ConfigError
 
 FLAGS = ("-m", "--multirun")
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended.
+    """The end of a run.
 
     Attributes:
-        directory: Where it is kept.
+        directory: Of its files.
         end: "finished", "stopped" or "failed".
         step: Policy steps.
         seconds: Training time.
@@ -42,12 +42,12 @@ class Outcome:
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """The command line with flags and their values in front of the settings, where Hydra wants them."""
+    """Return the command line with flags and their values before the settings, where Hydra wants them."""
     return sorted(arguments, key=lambda argument: "=" in argument and not argument.startswith("-"))
 
 
 def choices(overrides: Sequence[str]) -> list[list[str]]:
-    """Overrides without lists of values that, taken together, try every value once.
+    """Return choices of single values that, taken together, try every value of the overrides once.
 
     The first has the first value of each; every other one differs in one value.
 
@@ -71,10 +71,10 @@ def choices(overrides: Sequence[str]) -> list[list[str]]:
 
 
 def name_run(composed: DictConfig, directory: Path) -> None:
-    """Keeps a run in its directory of the sweep, and names its group after it.
+    """Keep a run in its directory of the sweep, and name its group after it.
 
     Raises:
-        ConfigError: the runs would be taken for one.
+        ConfigError: the runs would join one group.
     """
     if composed.connect is not None:
         if composed.group is None:
@@ -89,7 +89,7 @@ def name_run(composed: DictConfig, directory: Path) -> None:
 
 
 def check_directories(runs: Sequence[DictConfig]) -> None:
-    """Raises ConfigError if several runs were given one directory: each would go on from the one before."""
+    """Raise ConfigError if several runs were given one directory: each would continue the one before."""
     for key in ("savedir", "localdir"):
         given = {run[key] for run in runs if run[key] is not None}
         if len(runs) > 1 and len(given) == 1:
@@ -99,9 +99,9 @@ def check_directories(runs: Sequence[DictConfig]) -> None:
 
 
 def table(overrides: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> Table:
-    """The runs for a terminal, with the settings in which they differ.
+    """Return the runs as a table, with the settings in which they differ.
 
-    The errors are those of training, with the noise of exploring actions; `agent.evaluate` measures without.
+    The errors are those of training, with exploring actions; `agent.evaluate` measures without noise.
     """
     common = set.intersection(*(set(settings) for settings in overrides))
     shown = Table("\nrun", box=None, pad_edge=False, header_style="bold")
@@ -120,5 +120,5 @@ def table(overrides: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> Ta
 
 
 def common_directory(outcomes: Sequence[Outcome]) -> str:
-    """What all runs lie below, relative to where we are."""
+    """Return the directory that holds all runs, relative to the working directory."""
     return os.path.relpath(os.path.commonpath([os.path.dirname(outcome.directory) for outcome in outcomes]))

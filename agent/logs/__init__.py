@@ -1,1 +1,1 @@
-"""What a run records, and what is read from it."""
+"""The records of a run: its log, its metadata, its console output, and summaries of them."""

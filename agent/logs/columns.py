@@ -1,14 +1,14 @@
 """The columns of logs.tsv, declared once: name, unit, meaning.
 
-"Group" columns are computed from what the group reduced, so all peers write the same; "local" ones are
-about this peer.
+"Group" columns are computed from reduced quantities, so all peers of a group write the same; "local" ones are
+about the peer that writes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.logs.record import Column
+from agent.logs.tsv_log import Column
 
 # fmt: off
 TIME = (
@@ -72,7 +72,7 @@ SPEED = (
 
 
 def columns(reward_names: Sequence[str]) -> tuple[Column, ...]:
-    """All columns, in order, for a task with these reward terms."""
+    """Return all columns, in order, for a task with these reward terms."""
     rewards = tuple(
         Column(f"reward_{name}", "per step", f"group: mean of the weighted reward term {name}")
         for name in reward_names
@@ -81,7 +81,7 @@ def columns(reward_names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def describe(name: str) -> tuple[str, str]:
-    """Unit and meaning of a column, `""` for one that is not declared here."""
+    """Return unit and meaning of a column, `""` for one that is not declared here."""
     for column in columns((name.removeprefix("reward_"),) if name.startswith("reward_") else ()):
         if column.name == name:
             return column.unit, column.description

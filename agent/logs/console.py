@@ -1,4 +1,4 @@
-"""What a person sees while a peer trains: a refreshing status, or lines where there is no terminal."""
+"""The console output of a training peer: a refreshing panel, or lines where there is no terminal."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LINE_INTERVAL = 10.0  # s between two lines where the output is no terminal
 
 
 def duration(seconds: float) -> str:
-    """`1:02:03`, `2:03`, or `?` for what is not a number."""
+    """Return seconds as `1:02:03` or `2:03`, or `?` where they are not a number."""
     if not 0 <= seconds < 1e7:
         return "?"
     minutes, rest = divmod(int(seconds), 60)
@@ -24,7 +24,7 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Status:
+class TrainingConsole:
     """Shows the newest row of the log; `say` prints a line that stays."""
 
     def __init__(self, title: str, total_steps: float, console: Console | None = None) -> None:
@@ -34,7 +34,7 @@ class Status:
         self.last_line = 0.0
         self._kept: dict[str, float] = {}
 
-    def __enter__(self) -> Status:
+    def __enter__(self) -> TrainingConsole:
         if self.console.is_terminal:
             self.live.start()
         return self
@@ -44,10 +44,11 @@ class Status:
             self.live.stop()
 
     def say(self, message: str) -> None:
+        """Print a line that stays."""
         self.console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, row: Mapping[str, Any]) -> None:
-        """Shows a row of logs.tsv."""
+        """Show a row of logs.tsv."""
         row = self._with_last_known(row)
         if self.console.is_terminal:
             self.live.update(self._panel(row), refresh=True)
@@ -56,7 +57,7 @@ class Status:
             self.say(self._line(row))
 
     def _with_last_known(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        """A short interval may hold no episode or update: keep showing the last number instead of nan."""
+        """Return the row with the last known number where a short interval held no episode or update."""
         self._kept |= {k: v for k, v in row.items() if isinstance(v, (int, float)) and v == v}
         return {k: self._kept.get(k, v) for k, v in row.items()}
 

@@ -1,11 +1,10 @@
-"""What a run can be told apart and repeated by, `meta.json`, and shortcuts to where it is kept."""
+"""Run metadata for identification and reproduction: `meta.json`."""
 
 import importlib.metadata
 import json
 import os
 import platform
 import re
-import secrets
 import socket
 import subprocess
 import time
@@ -14,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from agent.storage.files import write_atomic
+from agent.storage.paths import REPOSITORY
+from envs.machine import cores
 
-REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = ("herd", "torch", "numpy", "mujoco", "mjbatch", "gymnasium", "hydra-core", "safetensors", "wandb")
 SECRET_KEY = re.compile(r"(^|_)(key|secret|token|password)$", re.IGNORECASE)
 
 
 def git_commit(directory: Path = REPOSITORY) -> str | None:
-    """The commit that `directory`, the root of a Git checkout, is at.
+    """Return the commit that is checked out in `directory`, the root of a Git checkout.
 
     Returns:
         40 hexadecimal digits, with `-dirty` behind them if tracked files were changed; None if the directory
@@ -38,7 +38,7 @@ def git_commit(directory: Path = REPOSITORY) -> str | None:
 
 
 def hide_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of `config` in which values of keys such as `key`, `api_key` or `password` are `"***"`."""
+    """Return a copy of `config` with `"***"` for values of keys such as `key`, `api_key` or `password`."""
     hidden: dict[str, Any] = {}
     for key, value in config.items():
         if isinstance(value, Mapping):
@@ -49,10 +49,9 @@ def hide_secrets(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def write_metadata(path: str | os.PathLike[str], config: Mapping[str, Any], **more: Any) -> None:
-    """Writes what a run can be told apart and repeated by: `meta.json`.
+    """Write `meta.json`: the time, the machine's name and cores, versions, the Git commit, the configuration.
 
-    It holds the time, the machine's name and cores, versions, the Git commit and the configuration, and
-    nothing of the process's environment.
+    Nothing of the process's environment is written.
 
     Args:
         path: The file, replaced as a whole.
@@ -62,7 +61,7 @@ def write_metadata(path: str | os.PathLike[str], config: Mapping[str, Any], **mo
     metadata = {
         "time": time.strftime("%Y-%m-%dT%H:%M:%S%z"),
         "host": socket.gethostname(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cores": cores(),
         "platform": platform.platform(),
         "python": platform.python_version(),
         "packages": _versions(PACKAGES),
@@ -74,7 +73,7 @@ def write_metadata(path: str | os.PathLike[str], config: Mapping[str, Any], **mo
 
 
 def _versions(packages: Sequence[str]) -> dict[str, str]:
-    """Versions of those packages that are installed, without importing them."""
+    """Return the versions of those packages that are installed, without importing them."""
     versions = {}
     for package in packages:
         try:
@@ -82,27 +81,3 @@ def _versions(packages: Sequence[str]) -> dict[str, str]:
         except importlib.metadata.PackageNotFoundError:
             continue
     return versions
-
-
-def symlink(target: str | os.PathLike[str], link: str | os.PathLike[str]) -> bool:
-    """Points `link` at `target` in one atomic step, as a convenience: failing is no error.
-
-    The link is relative if the target lies in the link's directory, so that the directory can be moved. A
-    file or directory that is no symbolic link is never replaced.
-
-    Returns:
-        True if the link now points at the target.
-    """
-    link = Path(link)
-    target, directory = Path(target).resolve(), link.parent.resolve()
-    if target.is_relative_to(directory):
-        target = target.relative_to(directory)
-    temporary = link.with_name(f".{link.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        if os.path.lexists(link) and not link.is_symlink():
-            return False
-        temporary.symlink_to(target)
-        os.replace(temporary, link)
-    except OSError:
-        return False
-    return True

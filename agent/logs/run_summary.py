@@ -1,4 +1,4 @@
-"""What a run's log says that it was, held against the model of a run (`agent.scenario`)."""
+"""The summary of a run from its log, and how it compares with the model of a run."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from agent.logs.record import LogError
+from agent.errors import LogError
+from agent.logs.run_model import ParallelSimRunScenario, significant
 from agent.logs.timer import ACTIVITIES
-
-if TYPE_CHECKING:
-    from agent.scenario import ParallelSimRunScenario
 
 ENDS = ("falls", "timeouts", "blowups")
 NEEDED = (
@@ -26,21 +24,21 @@ NEEDED = (
 
 
 @dataclass(frozen=True)
-class MeasuredRun:
-    """A run so far; counts are the group's.
+class RunSummary:
+    """Totals of a run so far; counts are the group's.
 
     Attributes:
         seconds: Training time.
         step: Policy steps simulated.
         transitions: Policy steps learned from, each counted once whatever the number of epochs.
         updates: Optimizer steps.
-        dropped: Of them, left out for a gradient that was not finite.
+        dropped: Of them, those left out for a gradient that was not finite.
         epochs: Passes over the same data.
         virtual_batch_size: Sequences asked for in an update, at least.
-        batch_size: Sequences that updates really held: mean, least, most.
+        batch_size: Sequences that updates held: mean, least, most.
         unroll_length: Policy steps of a sequence.
         skipped: Contributions left out of an update, mean.
-        warmup: Seconds at each start whose data was thrown away.
+        warmup: Seconds at each start whose data was discarded.
         policy_rate: Policy steps per second of simulated time, Hz.
         ended: Episodes that ended in falls, time-outs and blow-ups.
         shares: Share of this peer's wall time per activity.
@@ -62,7 +60,7 @@ class MeasuredRun:
     shares: dict[str, float]
 
     def as_asked_for(self) -> dict[str, Any]:
-        """The run as it was asked for, settings of a scenario for `agent.scenario.from_settings`."""
+        """Return the run as it was asked for, as settings for `agent.logs.run_model.from_settings`."""
         return {
             "robots": self.virtual_batch_size,
             "steps_per_update": self.unroll_length,
@@ -73,15 +71,15 @@ class MeasuredRun:
 
     @property
     def unlearned(self) -> float:
-        """Policy steps simulated that no update was learned from."""
+        """Policy steps that were simulated but went into no update."""
         return self.step - self.transitions
 
 
-def read(path: Path) -> MeasuredRun:
-    """Reads a `logs.tsv` and the `meta.json` beside it.
+def read(path: Path) -> RunSummary:
+    """Read a `logs.tsv` and the `meta.json` beside it.
 
     Raises:
-        LogError: a file is missing or damaged, is no log of a training, or has no update yet; one line.
+        LogError: a file is missing or damaged, is no log of a training, or has no update yet.
     """
     rows, config = _rows(path), _config(path.resolve().parent / "meta.json")
     last = {name: values[-1] for name, values in rows.items()}
@@ -90,7 +88,7 @@ def read(path: Path) -> MeasuredRun:
         raise LogError(f"{path}: there is no whole update yet")
     updates = np.diff(rows["updates"], prepend=0.0)  # in each row's interval; none is before the first row
     physics = config["env"]["physics"]
-    return MeasuredRun(
+    return RunSummary(
         seconds=last["time"],
         step=int(last["step"]),
         transitions=last["transitions"],
@@ -115,7 +113,7 @@ def read(path: Path) -> MeasuredRun:
 
 
 def _rows(path: Path) -> dict[str, np.ndarray]:
-    """The needed columns, [rows] each."""
+    """Return the needed columns, `[rows]` each."""
     try:
         *lines, _half_written = path.read_text().split("\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -135,9 +133,9 @@ def _rows(path: Path) -> dict[str, np.ndarray]:
 
 
 def _config(path: Path) -> dict[str, Any]:
-    """The configuration of the run."""
+    """Return the configuration of the run."""
     try:
-        config = json.loads(path.read_text())["config"]
+        config: dict[str, Any] = json.loads(path.read_text())["config"]
         config["algorithm"]["epochs"], config["unroll_length"], config["warmup"], config["env"]["physics"]
     except OSError:
         raise LogError(f"{path}: missing; it lies beside the log and says what was asked for") from None
@@ -147,24 +145,23 @@ def _config(path: Path) -> dict[str, Any]:
 
 
 def _mean(values: np.ndarray, weights: np.ndarray) -> float:
-    """The mean of the values that are numbers, each counting as much as its weight."""
+    """Return the weighted mean of the values that are finite."""
     known = np.isfinite(values)
     total = weights[known].sum()
     return float((values * weights)[known].sum() / total) if total > 0 else math.nan
 
 
-Line = tuple[
-    str, float | None, float, str
-]  # quantity, modeled (None: not at all), measured, what lies between
+Line = tuple[str, float | None, float, str]
+"""Quantity, modeled (None: not at all), measured, and the reason for the difference."""
 
 
-def compare(model: ParallelSimRunScenario, run: MeasuredRun, steps: float | None = None) -> list[Line]:
-    """The model of a run against the run.
+def compare(model: ParallelSimRunScenario, run: RunSummary, steps: float | None = None) -> list[Line]:
+    """Compare a run with the model of a run.
 
     Args:
         model: The run as it was asked for, or any other.
-        run: What was measured.
-        steps: Adds how long this many policy steps take.
+        run: The summary of the run.
+        steps: If given, add the time that this many policy steps take.
     """
     shares = ", ".join(f"{name} {100 * share:.0f} %" for name, share in run.shares.items())
     falls, timeouts, blowups = (run.ended[name] for name in ENDS)
@@ -195,7 +192,7 @@ def compare(model: ParallelSimRunScenario, run: MeasuredRun, steps: float | None
 
 
 def describe(lines: Sequence[Line]) -> str:
-    """What `compare` returns as a table for a terminal."""
+    """Return the result of `compare` as a table for a terminal."""
     width = max(len(name) for name, *_ in lines)
     rows = [f"{'':<{width}}  {'modeled':>12}  {'measured':>12}  {'ratio':>6}  what lies between"]
     for name, modeled, found, reason in lines:
@@ -204,7 +201,7 @@ def describe(lines: Sequence[Line]) -> str:
     return "\n".join(rows)
 
 
-def _overshoot(model: ParallelSimRunScenario, run: MeasuredRun) -> str:
+def _overshoot(model: ParallelSimRunScenario, run: RunSummary) -> str:
     _, least, most = run.batch_size
     asked = f"at least {run.virtual_batch_size:,} asked for"
     if most > run.virtual_batch_size:
@@ -212,20 +209,15 @@ def _overshoot(model: ParallelSimRunScenario, run: MeasuredRun) -> str:
     return "" if model.robots == run.virtual_batch_size else f"updates held {most:,.0f}, {asked}"
 
 
-def _updates(run: MeasuredRun) -> str:
+def _updates(run: RunSummary) -> str:
     dropped = f", {run.dropped:,} of them dropped" if run.dropped else ""
     return f"{run.updates:,} optimizer steps over {run.epochs} epochs{dropped}"
 
 
-def _unlearned(run: MeasuredRun) -> str:
+def _unlearned(run: RunSummary) -> str:
     if run.unlearned < 1:
         return "all were learned from"
     warm = f"{run.warmup:g} s of warm-up at each start, and " if run.warmup else ""
     return (
         f"{run.unlearned:,.0f} were not learned from: {warm}rollouts that were not finished or came too late"
     )
-
-
-def significant(value: float) -> str:
-    """Four significant digits, and all digits of the whole part."""
-    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"

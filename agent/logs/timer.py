@@ -1,4 +1,4 @@
-"""Where a peer's wall-clock time goes."""
+"""The shares of a peer's wall time by activity."""
 
 from __future__ import annotations
 

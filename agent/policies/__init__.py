@@ -1,1 +1,1 @@
-"""Trained policies: load, evaluate, show."""
+"""Trained policies: load them, measure how they walk, show them, and export them."""

@@ -1,7 +1,7 @@
-"""How well a robot walks, measured from its states: tracking, feet, posture and effort.
+"""Measures of how well a robot walks, from its states: tracking, feet, posture and effort.
 
-A `Tally` watches a batch of robots step by step and keeps one sum per robot; `summarize` turns any group of
-robots into a `Summary`. Nothing here depends on the reward.
+`GaitMetrics` watches a batch of robots step by step and keeps sums for each; `summarize` turns any group of
+robots into a `GaitSummary`. Nothing here depends on the reward.
 
 Definitions:
 
@@ -33,8 +33,8 @@ LINK_FORCE = 1.0  # N on a link from which it counts as touching (unitree_rl_gym
 
 
 @dataclass(frozen=True)
-class Summary:
-    """What a group of robots did; None where there was nothing to measure. Feet: FL FR RL RR."""
+class GaitSummary:
+    """The gait of a group of robots; None where there was nothing to measure. Feet: FL FR RL RR."""
 
     falls: int  # ends of episodes and sinkings onto the belly, also in the first seconds
     seconds: float  # measured, of all robots together
@@ -55,17 +55,17 @@ class Summary:
     leg_contact: float | None  # the same for any thigh or calf
 
 
-class Tally:
-    """Sums over time of a batch of robots, one per robot."""
+class GaitMetrics:
+    """Sums over time for each robot of a batch."""
 
     def __init__(self, n: int, dt: float, action_scale: float, links_touch: bool) -> None:
-        """Starts at zero.
+        """Start at zero.
 
         Args:
             n: Robots.
             dt: Policy step, s.
             action_scale: Joint target per unit of action, rad.
-            links_touch: Whether the physics lets more than the feet touch the floor.
+            links_touch: The physics lets more than the feet touch the floor.
         """
         self.n, self.dt, self.action_scale, self.links_touch = n, dt, action_scale, links_touch
         self.sums: dict[str, np.ndarray] = {}
@@ -75,12 +75,12 @@ class Tally:
         self._peak = np.zeros((n, 4))  # m, its greatest height so far
 
     def add(self, state: State, result: StepResult, counted: np.ndarray) -> None:
-        """Takes in one policy step.
+        """Add one policy step.
 
         Args:
             state: The state reached [B rows].
-            result: What the step reported.
-            counted: Which robots are measured [B]; none whose episode has just ended.
+            result: The result of the step.
+            counted: The robots to measure [B] bool; none whose episode has just ended.
         """
         sunk = state.qpos[:, 2] < BELLY
         self.falls += result.terminated | (sunk & ~self._sunk)
@@ -109,7 +109,10 @@ class Tally:
             total[counted] += values[counted]
 
     def _swings(self, contact: np.ndarray, height: np.ndarray, ended: np.ndarray) -> dict[str, np.ndarray]:
-        """Swings that end in this step [B, 4] and their peak heights, m; the end of an episode ends none."""
+        """Return the swings that end in this step and their peak heights (m), `[B, 4]` each.
+
+        The end of an episode ends no swing.
+        """
         landed = contact & (self._air * self.dt >= MIN_SWING - 1e-9)
         peaks = {"swings": landed, "peaks": np.where(landed, self._peak, 0.0)}
         flying = ~contact & ~ended[:, None]
@@ -117,11 +120,11 @@ class Tally:
         self._air = np.where(flying, self._air + 1, 0)
         return peaks
 
-    def summarize(self, rows: np.ndarray, commands: np.ndarray, mass: float) -> Summary:
-        """What some robots did.
+    def summarize(self, rows: np.ndarray, commands: np.ndarray, mass: float) -> GaitSummary:
+        """Summarize the gait of some robots.
 
         Args:
-            rows: Which robots: indices or a mask.
+            rows: The robots: indices or a mask [B] bool.
             commands: Commands [B, 3] of all robots.
             mass: Of a robot, kg.
         """
@@ -132,8 +135,8 @@ class Tally:
         moving[rows] = True
         moving &= np.hypot(commands[:, 0], commands[:, 1]) > 0
         energy = self.sums["power"][moving].sum() * self.dt
-        weight_times_way = mass * GRAVITY * self.sums["distance"][moving].sum()
-        return Summary(
+        weight_times_distance = mass * GRAVITY * self.sums["distance"][moving].sum()
+        return GaitSummary(
             falls=int(self.falls[rows].sum()),
             seconds=float(steps * self.dt),
             velocity_error=_root(mean["velocity_error2"]),
@@ -147,7 +150,7 @@ class Tally:
             slip=_number(_ratio(total["slip"], total["contact"].sum())),
             torque=_number(mean["torque"]),
             power=_number(mean["power"]),
-            cost_of_transport=_number(_ratio(energy, weight_times_way)),
+            cost_of_transport=_number(_ratio(energy, weight_times_distance)),
             action_rate=_root(mean["action_change2"] * self.action_scale**2),
             base_contact=_number(mean["base_contact"]) if self.links_touch else None,
             leg_contact=_number(mean["leg_contact"]) if self.links_touch else None,
@@ -155,9 +158,10 @@ class Tally:
 
 
 def _ratio(total: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """total / count, nan where the count is 0."""
+    """Return total / count, NaN where the count is 0."""
     total, count = np.broadcast_arrays(np.asarray(total, float), np.asarray(count, float))
-    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    ratio: np.ndarray = np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+    return ratio
 
 
 def _number(value: np.ndarray) -> float | None:

@@ -1,4 +1,4 @@
-"""A trained policy for use: what evaluate, export and play load from a checkpoint.
+"""Load a trained policy from a checkpoint, to evaluate, show or export it.
 
 Only the task and the model of the saved configuration are read, so that a checkpoint stays usable when keys
 of the training loop come and go.
@@ -13,24 +13,27 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from agent.config import ModelConfig
-from agent.models.policy import Policy, make_policy
+from agent.errors import CheckpointError
+from agent.models.policy import ModelConfig, Policy, make_policy
 from agent.storage import checkpoint
-from agent.storage.checkpoint import CheckpointError
+from agent.storage.paths import LATEST
 from envs import EnvConfig
 from envs.go2.mdp.observations import Observer
 from envs.go2.robot.constants import JOINT_NAMES
 from envs.go2.robot.symmetry import mirror
 from envs.schema import parse
 
-LATEST = "latest/checkpoint.safetensors"  # of the run that was started last in this directory
-
 
 @dataclass(frozen=True)
-class Trained:
-    """A policy in evaluation mode on the CPU, and the task that it was trained on, with the CPU's backend.
+class LoadedPolicy:
+    """A trained policy and its task, ready to run on the CPU.
 
-    step and seconds: policy steps and time that its training took, over all peers and restarts.
+    Attributes:
+        policy: The policy, in evaluation mode.
+        env: The task that it was trained on, with the CPU's backend.
+        path: The checkpoint.
+        step: Policy steps of its training, of all peers and restarts.
+        seconds: Time that its training took, s.
     """
 
     policy: Policy
@@ -40,11 +43,11 @@ class Trained:
     seconds: float
 
 
-def load(path: str | os.PathLike[str]) -> Trained:
-    """Loads the policy of a checkpoint.
+def load(path: str | os.PathLike[str]) -> LoadedPolicy:
+    """Load the policy of a checkpoint.
 
     Raises:
-        CheckpointError: there is none, it is damaged, or it does not fit this program; one line.
+        CheckpointError: there is none, it is damaged, or it does not fit this program.
     """
     path = Path(path)
     if not path.is_file() and str(path) == LATEST:
@@ -62,23 +65,24 @@ def load(path: str | os.PathLike[str]) -> Trained:
     except (ValueError, RuntimeError) as error:
         reason = " ".join(str(error).split())
         raise CheckpointError(f"{path}: does not fit this version of the program: {reason}") from None
-    return Trained(policy.eval().requires_grad_(False), env, path, progress["step"], progress["seconds"])
+    return LoadedPolicy(policy.eval().requires_grad_(False), env, path, progress["step"], progress["seconds"])
 
 
 class Controller:
-    """Drives a batch of robots with a policy's mean actions."""
+    """Drive a batch of robots with a policy's mean actions."""
 
     def __init__(self, policy: Policy, batch_size: int) -> None:
         self.policy = policy
-        self._memory = policy.initial_hidden(batch_size)
+        self._hidden = policy.initial_hidden(batch_size)
 
     @torch.inference_mode()
-    def act(self, obs: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """Mean actions [B, 12] float32 for observations [B, D].
+    def act(self, obs: np.ndarray, is_first: np.ndarray) -> np.ndarray:
+        """Return mean actions [B, 12] float32 for observations.
 
         Args:
             obs: Observations [B, D] float32.
-            start: Whether each is the first of an episode [B] bool, so that what came before is forgotten.
+            is_first: Observations that begin an episode [B] bool; the hidden state before them is forgotten.
         """
-        mean, self._memory = self.policy.act(torch.from_numpy(obs), torch.from_numpy(start), self._memory)
-        return mean.numpy()
+        mean, self._hidden = self.policy.act(torch.from_numpy(obs), torch.from_numpy(is_first), self._hidden)
+        actions: np.ndarray = mean.numpy()
+        return actions

@@ -1,56 +1,57 @@
-"""Several robots that a trained policy drives, and the stage on which they are seen together."""
+"""Several robots that a trained policy drives, shown together on one stage."""
 
 from __future__ import annotations
 
 import mujoco
 import numpy as np
 
-from agent.evaluate import task
-from agent.policies.loading import Controller, Trained
+from agent.policies.evaluation import evaluation_task
+from agent.policies.loading import Controller, LoadedPolicy
 from envs import make_pool
 from envs.go2.robot import menagerie, visual
 
 FOREVER = 1e6  # s, an episode that ends by falls alone
 
 
-class Troop:
-    """The robots are simulated one by one, without touching one another, and shown in one model.
+class Scene:
+    """Robots that are simulated apart, without touching one another, and shown in one model.
 
     Attributes:
+        robots: How many they are.
         model, data: The stage, posed as the robots stand.
         velocity: Measured vx, vy (m/s) and yaw rate (rad/s) of every robot [B, 3], base frame.
         dt: Seconds per step.
     """
 
     def __init__(
-        self, policy: Trained, robots: int, physics: str, seed: int, spacing: float, meshes: bool = True
+        self, policy: LoadedPolicy, robots: int, physics: str, seed: int, spacing: float, meshes: bool = True
     ) -> None:
-        """Puts the robots in their places, `spacing` m apart.
+        """Put the robots in their places, `spacing` m apart.
 
         Args:
-            policy: What drives them.
+            policy: The policy that drives them.
             robots: How many.
             physics: "train" or "menagerie".
             seed: Of the robots.
             spacing: m between their places.
-            meshes: Whether they look like Menagerie's Go2 where its files are there.
+            meshes: Show them as Menagerie's Go2 where its files are installed.
         """
-        env = task(policy.env, physics, episode=FOREVER)
-        self.dt = env.control_dt
+        env = evaluation_task(policy.env, physics, episode=FOREVER)
+        self.robots, self.dt = robots, env.control_dt
         self.pool = make_pool(env, robots, 1, seed)
         self.controller = Controller(policy.policy, robots)
         self.model = visual.stage(robots, menagerie.load() if meshes else None)
         self.data = mujoco.MjData(self.model)
         self.velocity = np.zeros((robots, 3), np.float32)
-        self._places, self._start = visual.grid(robots, spacing), np.ones(robots, bool)
+        self._places, self._is_first = visual.grid(robots, spacing), np.ones(robots, bool)
         self.pool.reset(0)
         self._pose()
 
     def step(self, commands: np.ndarray) -> None:
-        """One policy step with commands [B, 3] or [3]: vx m/s, vy m/s, yaw rate rad/s."""
+        """Take one policy step with commands [B, 3] or [3]: vx m/s, vy m/s, yaw rate rad/s."""
         obs = self.pool.set_commands(0, commands)
-        result = self.pool.step(0, self.controller.act(obs, self._start)).result()
-        self._start = result.terminated | result.truncated
+        result = self.pool.step(0, self.controller.act(obs, self._is_first)).result()
+        self._is_first = result.terminated | result.truncated
         state = self.pool.state(0)
         self.velocity[:, :2], self.velocity[:, 2] = state.base_lin_vel[:, :2], state.base_ang_vel[:, 2]
         self._pose()
@@ -64,8 +65,10 @@ class Troop:
         mujoco.mj_camlight(self.model, self.data)
 
     def middle(self) -> np.ndarray:
-        """Where the robots are on average [3], m."""
-        return self.data.qpos.reshape(len(self._places), -1)[:, :3].mean(axis=0)
+        """Return the mean of the robots' positions [3], m."""
+        middle: np.ndarray = self.data.qpos.reshape(len(self._places), -1)[:, :3].mean(axis=0)
+        return middle
 
     def close(self) -> None:
+        """End the simulation."""
         self.pool.close()

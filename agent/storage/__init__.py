@@ -1,1 +1,1 @@
-"""Files that are written as a whole or not at all."""
+"""Files: written as a whole or not at all; checkpoints; where this program's own files are."""

@@ -29,13 +29,14 @@ import safetensors
 import safetensors.torch
 import torch
 
+from agent.errors import CheckpointError
 from agent.storage.files import write_atomic
 
 FORMAT = "herd-checkpoint"
 VERSION = 1
 OLDEST_VERSION = 1  # that this program still reads
 
-STORABLE = {  # what the safetensors format has a name for
+STORABLE = {  # the types that the safetensors format has a name for
     *(torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64),
     *(torch.int8, torch.int16, torch.int32, torch.int64),
     *(torch.float8_e4m3fn, torch.float8_e5m2, torch.float16, torch.bfloat16, torch.float32, torch.float64),
@@ -45,12 +46,8 @@ STORABLE = {  # what the safetensors format has a name for
 Tensors = dict[str, torch.Tensor]
 
 
-class CheckpointError(RuntimeError):
-    """A checkpoint cannot be read or written; the message is one line for the user."""
-
-
 def save(path: str | os.PathLike[str], values: Mapping[Any, Any]) -> None:
-    """Writes a checkpoint, in place of the one at `path` if there is one.
+    """Write a checkpoint, in place of the one at `path` if there is one.
 
     Args:
         path: The file; its directory must exist.
@@ -65,7 +62,7 @@ def save(path: str | os.PathLike[str], values: Mapping[Any, Any]) -> None:
     tensors: Tensors = {}
     tree = json.dumps(_encode(values, "", tensors), separators=(",", ":"))
     metadata = {"format": FORMAT, "version": str(VERSION), "tree": tree}
-    metadata["digest"] = _digest(metadata, tensors)
+    metadata["digest"] = content_digest(metadata, tensors)
     try:
         write_atomic(path, safetensors.torch.save(tensors, metadata))
     except OSError as error:
@@ -73,10 +70,10 @@ def save(path: str | os.PathLike[str], values: Mapping[Any, Any]) -> None:
 
 
 def load(path: str | os.PathLike[str]) -> dict[Any, Any]:
-    """Reads a checkpoint.
+    """Read a checkpoint.
 
     Returns:
-        What was given to `save`, equal bit for bit, with tensors on the CPU.
+        The values given to `save`, equal bit for bit, with tensors on the CPU.
 
     Raises:
         CheckpointError: there is no such file, or it is truncated, damaged, foreign, or of a newer version.
@@ -87,27 +84,28 @@ def load(path: str | os.PathLike[str]) -> dict[Any, Any]:
         with safetensors.safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             _check_format(path, metadata)
-            # As copies in torch's own memory: in the file they lie anywhere, and how some kernels round
-            # depends on it, so that a resumed run would not always be the uninterrupted one.
+            # Copies in torch's own memory: in the file they lie anywhere, and some kernels round by the
+            # alignment, so that a resumed run would not always equal the uninterrupted one.
             tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118
     except (safetensors.SafetensorError, OSError) as error:
         raise CheckpointError(f"{path}: truncated or no checkpoint: {error}") from None
-    if metadata.get("digest") != _digest(metadata, tensors):
+    if metadata.get("digest") != content_digest(metadata, tensors):
         raise CheckpointError(f"{path}: damaged: its contents do not match their digest")
     try:
-        return _decode(json.loads(metadata["tree"]), tensors)
+        values: dict[Any, Any] = _decode(json.loads(metadata["tree"]), tensors)
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{path}: damaged: {type(error).__name__} in its structure: {error}") from None
+    return values
 
 
 def history(path: str | os.PathLike[str], version: int) -> Path:
-    """Where to keep the checkpoint of one model version: `checkpoint-v000123.safetensors` next to `path`."""
+    """Return the place of one model version's checkpoint: `checkpoint-v000123.safetensors` beside `path`."""
     path = Path(path)
     return path.with_name(f"{path.stem}-v{version:06d}{path.suffix}")
 
 
 def _check_format(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> None:
-    """Raises CheckpointError unless this program can read the layout."""
+    """Raise CheckpointError unless this program can read the layout."""
     version = metadata.get("version", "")
     if metadata.get("format") != FORMAT or not version.isdecimal():
         raise CheckpointError(f"{path}: a safetensors file, but no checkpoint of this program")
@@ -119,8 +117,8 @@ def _check_format(path: str | os.PathLike[str], metadata: Mapping[str, str]) -> 
         )
 
 
-def _digest(metadata: Mapping[str, str], tensors: Tensors) -> str:
-    """SHA-256 of everything that `load` uses, in hexadecimal digits."""
+def content_digest(metadata: Mapping[str, str], tensors: Tensors) -> str:
+    """Return the SHA-256 of everything that `load` uses, in hexadecimal digits."""
     digest = hashlib.sha256()
     for key in ("format", "version", "tree"):
         digest.update(f"{key}={metadata.get(key)}\n".encode())
@@ -133,11 +131,11 @@ def _digest(metadata: Mapping[str, str], tensors: Tensors) -> str:
 
 
 def _encode(value: Any, name: str, tensors: Tensors) -> Any:
-    """The JSON form of `value`; moves its tensors to `tensors`.
+    """Return the JSON form of `value`; move its tensors to `tensors`.
 
     Args:
-        value: What to encode.
-        name: Where it is in the whole structure, for the names of tensors and for messages.
+        value: The value to encode.
+        name: Its place in the whole structure, for the names of tensors and for messages.
         tensors: Receives copies of tensors and arrays.
     """
     if isinstance(value, torch.Tensor):
@@ -170,7 +168,7 @@ def _child(name: str, key: Any) -> str:
 
 
 def _store(tensor: torch.Tensor, name: str, tensors: Tensors) -> str:
-    """Puts a tensor into `tensors` under its name, or the next free one; returns that."""
+    """Put a tensor into `tensors` under its name, or the next free one; return that."""
     if tensor.dtype not in STORABLE:
         raise TypeError(f"{name}: cannot store a tensor of dtype {tensor.dtype}")
     free = name
@@ -181,7 +179,7 @@ def _store(tensor: torch.Tensor, name: str, tensors: Tensors) -> str:
 
 
 def _decode(node: Any, tensors: Tensors) -> Any:
-    """The inverse of `_encode`."""
+    """Decode what `_encode` returns."""
     if isinstance(node, list):
         return [_decode(item, tensors) for item in node]
     if not isinstance(node, dict):

@@ -1,8 +1,8 @@
-"""Files that are there as a whole or not at all, whatever kills the writer.
+"""Files that are written as a whole or not at all, and links that are replaced so.
 
-A file is written under a temporary name next to its place, flushed to the disk, and then renamed over the old
-one; renaming is atomic. So a reader sees the old content or the new. What a killed writer leaves is a
-temporary file, `.NAME.RANDOM.tmp`, which a later writer in the same directory removes.
+A file is written under a temporary name beside its place, flushed to the disk, and then renamed over the old
+one; renaming is atomic. So a reader sees the old content or the new one. A killed writer leaves a temporary
+file, `.NAME.RANDOM.tmp`, which a later writer in the same directory removes.
 """
 
 import errno
@@ -15,11 +15,11 @@ STALE_AFTER = 600.0  # seconds without a write after which a temporary file has 
 
 
 def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
-    """Replaces the file at `path`.
+    """Replace the file at `path`.
 
     Raises:
-        OSError: the file cannot be written, or something is there that is no file, such as a directory or a
-            device; what was there before is untouched.
+        OSError: the file cannot be written, or something other than a file is there, such as a directory or
+            a device; it stays untouched.
     """
     path = Path(path)
     if path.exists() and not path.is_file():
@@ -41,8 +41,32 @@ def write_atomic(path: str | os.PathLike[str], content: bytes) -> None:
     _sync_directory(path.parent)
 
 
+def symlink(target: str | os.PathLike[str], link: str | os.PathLike[str]) -> bool:
+    """Point `link` at `target` in one atomic step, as a convenience: failing is no error.
+
+    The link is relative if the target lies in the link's directory, so that the directory can be moved. A
+    file or directory that is no symbolic link is never replaced.
+
+    Returns:
+        True if the link now points at the target.
+    """
+    link = Path(link)
+    target, directory = Path(target).resolve(), link.parent.resolve()
+    if target.is_relative_to(directory):
+        target = target.relative_to(directory)
+    temporary = link.with_name(f".{link.name}.{secrets.token_hex(4)}.tmp")
+    try:
+        if os.path.lexists(link) and not link.is_symlink():
+            return False
+        temporary.symlink_to(target)
+        os.replace(temporary, link)
+    except OSError:
+        return False
+    return True
+
+
 def _remove_stale(directory: Path) -> None:
-    """Removes temporary files whose writers were killed."""
+    """Remove temporary files whose writers were killed."""
     for temporary in directory.glob(".*.*.tmp"):
         try:
             if time.time() - temporary.stat().st_mtime > STALE_AFTER:
@@ -52,7 +76,7 @@ def _remove_stale(directory: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Makes the rename survive a loss of power."""
+    """Make the rename survive a loss of power."""
     descriptor = os.open(directory, os.O_RDONLY)
     try:
         os.fsync(descriptor)

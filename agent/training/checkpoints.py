@@ -6,8 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from agent.config import ConfigError
-from agent.errors import CheckpointError
+from agent.errors import CheckpointError, ConfigError
 from agent.storage import checkpoint
 
 State = dict[str, Any]

@@ -9,8 +9,8 @@ from typing import Any
 from torch import Tensor
 
 from agent.config import Config, ScenarioConfig
+from agent.logs.run_model import ParallelSimRunScenario, from_settings, units
 from agent.logs.timer import Timer
-from agent.scenario import ParallelSimRunScenario, from_settings, units
 from agent.training.learner import Learner, Update
 from agent.training.statistics import Statistics, ratio
 from envs import RobotPool

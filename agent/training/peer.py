@@ -23,7 +23,7 @@ from agent.algorithms.objective import make_loss
 from agent.algorithms.rollout import Rollout
 from agent.config import Config, ConfigError, check_shared_settings, differences
 from agent.errors import CheckpointError, TrainingError
-from agent.logs.console import Status
+from agent.logs.console import TrainingConsole
 from agent.logs.timer import Timer
 from agent.models.policy import make_policy
 from agent.training.actors import Actors
@@ -47,7 +47,7 @@ MAY_DIFFER = ("connect", "advertise", "key_file", "local_name", "savedir", "loca
 class Peer:
     """One process of a training run; `train()` runs until the end, or until `stop()` is called."""
 
-    def __init__(self, config: Config, rpc: moolib.Rpc, status: Status) -> None:
+    def __init__(self, config: Config, rpc: moolib.Rpc, status: TrainingConsole) -> None:
         """Build all parts, and resume from the run's checkpoint if there is one.
 
         Raises:

@@ -9,8 +9,11 @@ from pathlib import Path
 from agent.config import Config
 from agent.errors import LogError
 from agent.logs.columns import columns
-from agent.logs.metadata import symlink, write_metadata
-from agent.logs.record import Logs, Row, TsvLog, WandbLog
+from agent.logs.log import Logs, Row
+from agent.logs.metadata import write_metadata
+from agent.logs.tsv_log import TsvLog
+from agent.logs.wandb_log import WandbLog
+from agent.storage.files import symlink
 
 
 class RunFiles:

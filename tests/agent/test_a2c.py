@@ -103,14 +103,15 @@ def test_a_file_in_the_place_of_the_link_is_left_alone(here, capsys):
 @pytest.mark.parametrize(
     ("argument", "message"),
     [
-        ("sed=1", "Key 'sed' not in 'Config'"),
-        ("seed=one", "Value 'one' of type 'str' could not be converted to Integer"),
+        ("sed=1", "sed=1: unknown key; allowed are total_steps, seed, num_envs,"),
+        ("seed=one", "seed='one': must be a whole number"),
         ("num_envs=0", "num_envs=0: must be greater than 0"),
     ],
 )
 def test_mistakes_are_told_in_one_line(here, capsys, argument, message):
     assert main([argument]) == 2
-    assert capsys.readouterr().err == f"agent.a2c {argument}: {message}\n"
+    said = capsys.readouterr().err
+    assert said.startswith(f"agent.a2c: {message}") and said.count("\n") == 1
     assert not list(here.iterdir())
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent import launch
-from agent.config import ConfigError
+from agent.errors import ConfigError
 from rigs.experiments import experiments
 
 ROOT = Path(__file__).parents[2]

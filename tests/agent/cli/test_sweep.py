@@ -1,4 +1,4 @@
-"""Several runs in one command: a directory for each, a table at the end, mistakes before the first run."""
+"""Several runs in one command: a directory for each, and a table at the end."""
 
 import json
 import os
@@ -6,11 +6,9 @@ import signal
 import subprocess
 import sys
 
-import pytest
 from rich.console import Console
 
 from agent.cli.sweep import Outcome, choices, flags_first, table
-from agent.experiment import check_overrides
 from rigs.settings import TINY
 
 
@@ -55,31 +53,6 @@ def test_ctrl_c_saves_the_run_and_starts_no_other(tmp_path):
     (saved,) = (tmp_path / "multirun").glob("*/*/checkpoint.safetensors")
     assert saved.parent.name == "0"
     assert process.returncode == 130
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["seed=1,2"], "seed=1,2: several values are several runs: add -m; a list is written seed=[1,2]"),
-        (["-m", "seed=1,x"], "seed='x': must be a whole number"),
-        (["-m", "sed=1,2"], "Could not override 'sed'"),
-        (["-m", "seed"], "seed: write settings as key=value"),
-        (["-m", "env=go2,spot"], "Could not find 'env/spot'"),
-        (["-m", "seed=1,2", "savedir=here"], "savedir=here: with -m each run needs its own"),
-        (["-m", "seed=1,2", "connect=127.0.0.1:1"], "group=null: with connect and -m each run needs its own"),
-    ],
-)
-def test_a_mistake_is_one_line_before_the_first_run(capsys, arguments, message):
-    with pytest.raises(SystemExit):
-        check_overrides(arguments, several=arguments[0] == "-m")
-    captured = capsys.readouterr()
-    assert captured.out == "" and captured.err.startswith("herd: ") and message in captured.err
-    assert captured.err.count("\n") == 1
-
-
-def test_directories_that_differ_are_allowed():
-    check_overrides(["-m", "seed=1,2", "savedir=runs/${seed}"], several=True)
-    check_overrides(["-m", "seed=1,2", "connect=127.0.0.1:1", "group=s${seed}"], several=True)
 
 
 def test_flags_may_stand_anywhere():

@@ -5,7 +5,7 @@ import math
 
 from rich.console import Console
 
-from agent.logs.console import Status, duration
+from agent.logs.console import TrainingConsole, duration
 
 ROW = {
     "step": 50, "steps_per_second": 10.0, "mean_episode_return": 1.5, "mean_episode_length": 20.0,
@@ -16,7 +16,7 @@ ROW = {
 
 def shown(terminal, *rows):
     out = io.StringIO()
-    with Status("run", 100.0, Console(file=out, force_terminal=terminal, width=120)) as status:
+    with TrainingConsole("run", 100.0, Console(file=out, force_terminal=terminal, width=120)) as status:
         for row in rows:
             status.last_line = -math.inf
             status.show(row)

@@ -1,16 +1,12 @@
-"""Loading policies for use, and the command lines of the tools that do."""
-
-import dataclasses
+"""Loading policies for use."""
 
 import numpy as np
 import pytest
 import torch
 
-from agent.cli import arguments
-from agent.config import ConfigError
+from agent.errors import CheckpointError
 from agent.policies import loading
 from agent.storage import checkpoint
-from agent.storage.checkpoint import CheckpointError
 from rigs import untrained_policies as policies
 
 
@@ -21,7 +17,7 @@ def test_a_loaded_policy_acts_as_the_saved_one(tmp_path, model):
     policy, config = policies.untrained(1.0, f"model={model}")
     assert (loaded.env, loaded.step, loaded.seconds) == (config.env, 1_000_000, 60.0)
     obs, start = torch.randn(5, 50), torch.ones(5, dtype=torch.bool)
-    expected, _ = policy.act(obs, start, policy.initial_memory(5))
+    expected, _ = policy.act(obs, start, policy.initial_hidden(5))
     actions = loading.Controller(loaded.policy, 5).act(obs.numpy(), start.numpy())
     assert expected.abs().mean() > 0.1
     np.testing.assert_array_equal(actions, expected.numpy())
@@ -69,37 +65,3 @@ def test_nothing_trained_yet_says_so(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CheckpointError, match="nothing was trained in this directory yet"):
         loading.load(loading.LATEST)
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    checkpoint: str = "latest"
-    robots: int = 64
-    json: bool = False
-    out: str | None = None
-
-
-def test_options_are_key_value_pairs_or_flags():
-    given = arguments.options(Options, ["checkpoint=a=b/c.x", "--robots", "8", "--json", "--out=x.mp4"])
-    assert given == Options("a=b/c.x", 8, True, "x.mp4")
-    assert arguments.options(Options, []) == Options()
-
-
-@pytest.mark.parametrize(
-    ("argument", "said"),
-    [
-        ("robot=8", "robot=8: unknown key; allowed are checkpoint, robots, json, out"),
-        ("robots=many", "robots='many': must be a whole number"),
-        ("video", "video: write options as key=value"),
-        ("--out", "--out: needs a value"),
-        ("robots=[1", "robots"),
-    ],
-)
-def test_a_wrong_option_is_one_line_that_names_it(argument, said, capsys):
-    with pytest.raises(ConfigError) as error:
-        arguments.options(Options, [argument])
-    if argument != "robots=[1":
-        assert said in str(error.value)
-    assert "\n" not in str(error.value)
-    assert arguments.command("agent.tool", Options, print, None, [argument]) == 2
-    assert capsys.readouterr().err == f"agent.tool: {error.value}\n"

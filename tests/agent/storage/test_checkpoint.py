@@ -16,8 +16,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from agent.errors import CheckpointError
 from agent.storage import checkpoint, files
-from agent.storage.checkpoint import CheckpointError
 
 
 def bits(value):
@@ -189,12 +189,12 @@ def test_every_changed_byte_is_refused(saved):
 
 
 def rewrite(path, **changes):
-    """Writes the checkpoint anew with other metadata and a digest that fits them."""
+    """Write the checkpoint again with other metadata and a digest that fits them."""
     with safetensors.safe_open(path, framework="pt") as file:
         metadata = file.metadata() | changes
     tensors = safetensors.torch.load_file(path)
     path.write_bytes(
-        safetensors.torch.save(tensors, metadata | {"digest": checkpoint._digest(metadata, tensors)})
+        safetensors.torch.save(tensors, metadata | {"digest": checkpoint.content_digest(metadata, tensors)})
     )
 
 

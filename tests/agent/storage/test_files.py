@@ -2,10 +2,11 @@
 
 import errno
 import os
+from pathlib import Path
 
 import pytest
 
-from agent.storage.files import write_atomic
+from agent.storage.files import symlink, write_atomic
 
 
 def test_a_file_is_replaced_and_nothing_else_is_left(tmp_path):
@@ -38,3 +39,19 @@ def test_errors_name_the_file_that_was_asked_for(tmp_path, monkeypatch):
     with pytest.raises(OSError, match=f"No space left on device: '{kept}'"):
         write_atomic(kept, b"content")
     assert kept.read_bytes() == b"before" and list(tmp_path.iterdir()) == [kept]
+
+
+def test_symlink_moves_and_never_replaces_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("run1", "run2"):
+        (tmp_path / name).mkdir()
+    assert symlink("run1", "latest") and symlink("run2", "latest")
+    assert os.readlink("latest") == "run2"  # relative: the directory can be moved
+    elsewhere = tmp_path / "run1" / "link"
+    assert symlink("run2", elsewhere)
+    assert elsewhere.resolve() == tmp_path / "run2"
+    Path("logs.tsv").write_text("mine")
+    assert not symlink("run1", "logs.tsv")
+    assert Path("logs.tsv").read_text() == "mine"
+    assert not symlink("run1", tmp_path / "missing" / "link")
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]

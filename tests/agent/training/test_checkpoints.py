@@ -11,7 +11,7 @@ from rich.console import Console
 from agent.config import ConfigError, from_omegaconf
 from agent.errors import CheckpointError
 from agent.experiment import start_rpc
-from agent.logs.console import Status
+from agent.logs.console import TrainingConsole
 from agent.storage import checkpoint
 from agent.training.checkpoints import Checkpoints, dump_batch
 from agent.training.learner import checksum
@@ -94,7 +94,7 @@ def start(tmp_path):
 
     def start(*settings):
         config = from_omegaconf(compose(*settings, f"savedir={tmp_path}"))
-        status = Status("test", 1.0, Console(quiet=True))
+        status = TrainingConsole("test", 1.0, Console(quiet=True))
         rpc, broker = start_rpc(config, status)
         held.append(broker)
         peers.append(Peer(config, rpc, status))

@@ -1,21 +1,17 @@
-"""logs.tsv, meta.json, shortcuts and wandb: what is on disk after good and bad endings."""
+"""logs.tsv: what is on disk after good and bad endings."""
 
-import json
 import math
-import os
 import resource
 import signal
-import struct
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
-from agent.logs.metadata import git_commit, symlink, write_metadata
-from agent.logs.record import Column, LogError, Logs, TsvLog, WandbLog
+from agent.errors import LogError
+from agent.logs.tsv_log import Column, TsvLog
 
 COLUMNS = [Column("step", "steps", "global step"), Column("loss", "", "loss"), Column("note", "", "text")]
 
@@ -112,7 +108,7 @@ def test_file_that_was_there_before(tmp_path, header, message):
         assert path.read_text() == header
 
 
-def test_rows_of_lost_updates_are_taken_back(tmp_path):
+def test_rows_of_lost_updates_are_removed(tmp_path):
     path = tmp_path / "logs.tsv"
     log = TsvLog(path, COLUMNS)
     for step in (None, 1, 2, 2, 5, 7):
@@ -173,7 +169,7 @@ def test_columns_are_checked(tmp_path):
 
 WRITER = """
 import sys
-from agent.logs.record import Column, TsvLog
+from agent.logs.tsv_log import Column, TsvLog
 log = TsvLog(sys.argv[1], [Column("a", "", ""), Column("b", "", "")])
 start = int((log.last_row() or {"a": -1})["a"]) + 1
 print("ready", flush=True)
@@ -194,124 +190,3 @@ def test_killed_writers_leave_a_table_without_gaps(tmp_path):
     lines = path.read_text().splitlines()
     assert lines[0] == "a\tb"
     assert lines[1:] == [f"{step}\t{step}" for step in range(len(lines) - 1)]
-
-
-def test_metadata_tells_the_run_apart_and_keeps_secrets(tmp_path, monkeypatch):
-    monkeypatch.setenv("WANDB_API_KEY", "in-the-environment")
-    config = {
-        "seed": 1,
-        "api_key": "in-the-config",
-        "monkey": "no secret",
-        "env": {"token": "nested", "key": None},
-    }
-    write_metadata(tmp_path / "meta.json", config, peer="anna")
-    text = (tmp_path / "meta.json").read_text()
-    assert "in-the-" not in text and "nested" not in text
-    metadata = json.loads(text)
-    assert metadata["config"] == {
-        "seed": 1,
-        "api_key": "***",
-        "monkey": "no secret",
-        "env": {"token": "***", "key": None},
-    }
-    assert metadata["peer"] == "anna"
-    assert metadata["packages"]["torch"] == torch.__version__
-    assert metadata["cores"] >= 1 and metadata["host"]
-    assert not list(tmp_path.glob(".*"))
-
-
-def test_git_commit(tmp_path):
-    def git(*arguments):
-        identity = ["-c", "user.name=t", "-c", "user.email=t@t"]
-        command = ["git", "-C", str(tmp_path), *identity, *arguments]
-        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
-
-    assert git_commit(tmp_path) is None
-    git("init")
-    (tmp_path / "file").write_text("one")
-    git("add", "file")
-    git("commit", "-m", "one")
-    git("tag", "-a", "v1", "-m", "v1")
-    commit = git("rev-parse", "HEAD")
-    assert git_commit(tmp_path) == commit
-    (tmp_path / "file").write_text("two")
-    assert git_commit(tmp_path) == f"{commit}-dirty"
-
-
-def test_symlink_moves_and_never_replaces_files(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("run1", "run2"):
-        (tmp_path / name).mkdir()
-    assert symlink("run1", "latest") and symlink("run2", "latest")
-    assert os.readlink("latest") == "run2"  # relative: the directory can be moved
-    elsewhere = tmp_path / "run1" / "link"
-    assert symlink("run2", elsewhere)
-    assert elsewhere.resolve() == tmp_path / "run2"
-    Path("logs.tsv").write_text("mine")
-    assert not symlink("run1", "logs.tsv")
-    assert Path("logs.tsv").read_text() == "mine"
-    assert not symlink("run1", tmp_path / "missing" / "link")
-    assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
-
-
-def test_logs_write_and_close_all(tmp_path):
-    paths = [tmp_path / "a.tsv", tmp_path / "b.tsv"]
-    members = [TsvLog(path, COLUMNS) for path in paths]
-    logs = Logs(members)
-    logs.write({"step": 1})
-    logs.close()
-    assert [path.read_text() for path in paths] == ["step\tloss\tnote\n1\t\t\n"] * 2
-    with pytest.raises(ValueError, match="closed"):
-        members[0].write({"step": 2})
-
-
-def _wandb_records(path):
-    """The protobuf records in an offline file: LevelDB's log format behind a header of 7 bytes."""
-    content, position, record = path.read_bytes(), 7, b""
-    while len(content) - position >= 7:
-        if 32768 - position % 32768 < 7:  # the rest of a block is too short for a chunk's header
-            position += 32768 - position % 32768
-            continue
-        length, kind = struct.unpack("<HB", content[position + 4 : position + 7])
-        record += content[position + 7 : position + 7 + length]
-        position += 7 + length
-        if kind in (1, 4):  # a whole record, or its last chunk
-            yield record
-            record = b""
-
-
-def _wandb_steps(directory):
-    """The steps of all rows in the offline files of `directory`, oldest file first."""
-    from wandb.proto import wandb_internal_pb2
-
-    files = sorted(
-        directory.glob("wandb/offline-run-*/run-*.wandb"), key=lambda path: path.stat().st_mtime_ns
-    )
-    records = [wandb_internal_pb2.Record.FromString(data) for path in files for data in _wandb_records(path)]
-    return [record.history.step.num for record in records if record.HasField("history")]
-
-
-def test_wandb_offline_resumes_the_same_run_with_rising_steps(tmp_path, monkeypatch):
-    pytest.importorskip("wandb")
-    monkeypatch.setenv("WANDB_MODE", "offline")
-    monkeypatch.delenv("WANDB_API_KEY", raising=False)
-    arguments = {"project": "herd", "name": "test", "config": {"seed": 1}, "directory": tmp_path}
-    first = WandbLog(**arguments)
-    for step in (0, 10, 20):
-        first.write({"step": step, "loss": 1.0, "note": None})
-    first.close()
-    # The checkpoint was older than the last row: training goes back to step 10.
-    second = WandbLog(**arguments, run_id=first.run_id, last_step=20)
-    assert second.run_id == first.run_id
-    for step in (10, 20, 30, 40):
-        second.write({"step": step, "loss": 0.5})
-    second.close()
-    assert _wandb_steps(tmp_path) == [0, 10, 20, 30, 40]
-    files = list(tmp_path.glob("wandb/offline-run-*/run-*.wandb"))
-    assert {file.name for file in files} == {f"run-{first.run_id}.wandb"} and len(files) == 2
-
-
-def test_wandb_missing_is_one_line(tmp_path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "wandb", None)
-    with pytest.raises(LogError, match="wandb=true: wandb is not installed"):
-        WandbLog(project="herd", name="test", config={}, directory=tmp_path)

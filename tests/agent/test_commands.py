@@ -1,6 +1,8 @@
 """What all commands have in common: help with examples, and Ctrl-C at any moment."""
 
+import dataclasses
 import importlib
+import re
 import signal
 import subprocess
 import sys
@@ -9,10 +11,10 @@ import pytest
 
 from plots import command as plot
 
-COMMANDS = ["experiment", "evaluate", "play", "export", "scenario", "a2c", "doctor", "launch"]
+COMMANDS = ["evaluate", "play", "export", "playground", "scenario", "a2c", "doctor", "launch"]
 
 
-@pytest.mark.parametrize("name", [*(f"agent.{name}" for name in COMMANDS), "moolib.broker"])
+@pytest.mark.parametrize("name", [*(f"agent.{name}" for name in ["experiment", *COMMANDS]), "moolib.broker"])
 def test_help_has_examples(name, capsys, monkeypatch):
     monkeypatch.setattr(sys, "argv", [name, "--help"])
     main = importlib.import_module(name).main
@@ -24,6 +26,24 @@ def test_help_has_examples(name, capsys, monkeypatch):
     examples = [line for line in lines if line.strip().startswith(f"python -m {name}")]
     assert len(examples) >= 2
     assert max(map(len, lines)) <= 115
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_lists_every_option_and_says_what_it_does(name, capsys):
+    module = importlib.import_module(f"agent.{name}")
+    assert module.main(["--help"]) == 0
+    listed = capsys.readouterr().out.split("\nOptions, as key=value or --key value:\n\n")[1]
+    options = module.Config if name == "a2c" else module.Options
+    names = [field.name.removesuffix("_") for field in dataclasses.fields(options)]
+    assert re.findall(r"^    (\w+)  +\S", listed, re.M) == names
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_wrong_key_is_one_line_and_status_2(name, capsys):
+    assert importlib.import_module(f"agent.{name}").main(["no_such_key=1"]) == 2
+    captured = capsys.readouterr()
+    start = f"agent.{name}: no_such_key=1: unknown key; allowed are "
+    assert captured.out == "" and captured.err.startswith(start) and captured.err.count("\n") == 1
 
 
 def test_the_plots_help_has_examples(capsys):
