@@ -2,14 +2,6 @@
 
     python -m benchmarks.accumulator peers=2 params=[200000,2000000]
 
-peers               processes on this machine; default: 2
-params              sizes of the model; default: [200000,2000000]
-seconds             length of one turn, roughly; default: 3
-turns               of each of the two; default: 3
-batch_size          of each contribution; default: 1
-virtual_batch_size  of an update; default: the number of peers
-spin                call `update()` without pause instead of `wait()`; default: false
-
 The two take turns, and medians are printed, so that other work on the machine affects both equally. Each peer
 contributes whenever the group wants a contribution, so that
 
@@ -28,10 +20,10 @@ import tempfile
 import time
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
-from typing import Annotated, Any
+from typing import Any
 
-from agent.cli.arguments import command
-from envs.schema import Bounds, Count, Positive
+from agent.cli.arguments import command, option
+from envs.schema import Count, Positive
 
 WARM_UP = 20  # rounds that are not counted
 MOST_ROUNDS = 500  # per second of a turn
@@ -40,13 +32,13 @@ PARAMETERS_PER_SECOND = 60e6  # that one peer reduces, roughly
 
 @dataclass(frozen=True)
 class Options:
-    peers: Count = 2
-    params: tuple[Count, ...] = (200_000, 2_000_000)
-    seconds: Positive = 3.0
-    turns: Count = 3
-    batch_size: Count = 1
-    virtual_batch_size: Annotated[int, Bounds(low=0)] = 0  # 0: the number of peers
-    spin: bool = False
+    peers: Count = option(2, "processes on this machine")
+    params: tuple[Count, ...] = option((200_000, 2_000_000), "sizes of the model")
+    seconds: Positive = option(3.0, "length of one turn, roughly")
+    turns: Count = option(3, "of each of the two")
+    batch_size: Count = option(1, "sequences of each contribution")
+    virtual_batch_size: Count | None = option(None, "sequences of an update; by default, the number of peers")
+    spin: bool = option(False, "call `update()` without pause instead of `wait()`")
 
 
 def bare_gloo(rank: int, size: int, params: int, rounds: int, store: str) -> float:

@@ -1,13 +1,10 @@
 """How long the peers of a group pause when one of them is killed, leaves, is stopped or joins.
 
-    python -m benchmarks.elastic [turns=5] [timeout=2]
+    python -m benchmarks.elastic turns=2
 
-turns    how often each of these happens; default: 5
-timeout  of the group, s; default: 2
-
-A broker and training peers (`rigs.momentum_peer`) run as processes on this machine. A pause is the longest time
-between two steps of any survivor, less the usual time. The benchmark prints the median and the longest of all
-turns.
+A broker and training peers (`rigs.momentum_peer`) run as processes on this machine. A pause is the longest
+time between two steps of any survivor, less the usual time. The benchmark prints the median and the longest
+of all turns.
 """
 
 from __future__ import annotations
@@ -19,7 +16,7 @@ import sys
 import time
 from dataclasses import dataclass
 
-from agent.cli.arguments import command
+from agent.cli.arguments import command, option
 from envs.schema import Count, Positive
 from rigs.momentum_peer import MomentumPeer, train_together
 from rigs.processes import Broker
@@ -30,8 +27,8 @@ RETURN = 3.0  # s, after which all peers have noticed that the broker is back
 
 @dataclass(frozen=True)
 class Options:
-    turns: Count = 5
-    timeout: Positive = 2.0
+    turns: Count = option(5, "how often each of these happens")
+    timeout: Positive = option(2.0, "of the group, s")
 
 
 def pause(survivors: list[MomentumPeer], since: float) -> float:

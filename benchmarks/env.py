@@ -1,13 +1,7 @@
 """Compare the speed of the environment with that of the bare physics, on states that training visits.
 
-    python -m benchmarks.env [robots=512] [batches=2] [steps=50] [turns=5]
-
-env      preset in conf/env; default: go2
-robots   in a batch; default: 512
-batches  in flight; default: 2
-steps    policy steps of a turn; default: 50
-turns    of each of the two; default: 5
-threads  of the physics for each batch, 0 for all cores; default: 0
+    python -m benchmarks.env
+    python -m benchmarks.env env=go2_unitree robots=256
 
 Robots get random targets, so that they stumble and fall. In one run, turn by turn and on exactly the same
 states and controls, the benchmark measures
@@ -26,7 +20,7 @@ from typing import Annotated
 
 import numpy as np
 
-from agent.cli.arguments import command
+from agent.cli.arguments import command, option
 from envs import EnvConfig, RobotPool, make_pool
 from envs.go2.mjbatch.simulation import Simulation
 from envs.go2.robot import constants, mjcf
@@ -38,16 +32,16 @@ Saved = list[dict[str, np.ndarray]]
 
 @dataclass(frozen=True)
 class Options:
-    env: str = "go2"
-    robots: Count = 512
-    batches: Count = 2
-    steps: Count = 50
-    turns: Count = 5
-    threads: Annotated[int, Bounds(low=0)] = 0
+    env: str = option("go2", "preset in conf/env")
+    robots: Count = option(512, "in a batch")
+    batches: Count = option(2, "in flight")
+    steps: Count = option(50, "policy steps of a turn")
+    turns: Count = option(5, "of each of the two")
+    threads: Annotated[int, Bounds(low=0)] = option(0, "of the physics for each batch; 0: all cores")
 
 
 def run_pool(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
-    """Step all batches through `actions` `[steps, batches, B, 12]`; return stamps `[steps, batches, 3]`, s."""
+    """Step all batches through `actions` [steps, batches, B, 12]; return stamps [steps, batches, 3], s."""
     batches = range(actions.shape[1])
     stamps = np.empty((*actions.shape[:2], 3))
     futures = [pool.step(i, actions[0, i]) for i in batches]
@@ -60,7 +54,7 @@ def run_pool(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
 
 
 def record(pool: RobotPool, actions: np.ndarray) -> np.ndarray:
-    """Return the physics state before each step of `actions`, `[steps, batches, B, nstate]`."""
+    """Return the physics state before each step of `actions` [steps, batches, B, nstate]."""
     rows = []
     for step in actions:
         rows.append([pool.state_dict(i)["rows"] for i in range(len(step))])

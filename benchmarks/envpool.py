@@ -1,12 +1,7 @@
 """Steps per second of `moolib.EnvPool`, next to a plain Python loop over the same environments in one run.
 
-    python -m benchmarks.envpool [processes=2] [batch=64] [env=CartPole-v1]
-
-processes  that step environments; default: 2
-batch      environments in a batch; default: 64
-env        a name of Gymnasium's, or trivial, a counter, which measures the pool itself; default: trivial
-batches    of a turn; default: 1000
-turns      of each variant; default: 7
+    python -m benchmarks.envpool
+    python -m benchmarks.envpool env=CartPole-v1
 
 "double" keeps two batches in flight, "single" one. The variants take turns, and medians are printed, so that
 other work on the machine affects all equally.
@@ -26,17 +21,17 @@ import numpy as np
 import torch
 
 import moolib
-from agent.cli.arguments import command
+from agent.cli.arguments import command, option
 from envs.schema import Count
 
 
 @dataclass(frozen=True)
 class Options:
-    processes: Count = 2
-    batch: Count = 64
-    env: str = "trivial"
-    batches: Count = 1000
-    turns: Count = 7
+    processes: Count = option(2, "that step environments")
+    batch: Count = option(64, "environments in a batch")
+    env: str = option("trivial", "of Gymnasium; trivial is a counter, which measures the pool itself")
+    batches: Count = option(1000, "of a turn")
+    turns: Count = option(7, "of each variant")
 
 
 class Trivial:

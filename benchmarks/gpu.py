@@ -4,12 +4,6 @@
     python -m benchmarks.gpu device=cuda:1 sizes=[4096,16384] out=second.json
     python -m benchmarks.gpu --smoke       # a smoke test: 16 robots on Warp's CPU device, under a minute
 
-device   where robots and network live; default: cuda:0
-sizes    numbers of robots; default: [4096,1024,2048,8192,16384], in order of priority
-minutes  after which no further row starts and the walk ends; default: 7
-walk     robots of the run that is timed until the robots walk; default: 4096
-out      JSON file, rewritten after every row; default: gpu.json
-
 For each number of robots it measures, in policy steps per second: `physics`, MuJoCo Warp's graph alone with
 standing targets; `env`, with observations, rewards and resets under random actions; `training`, all of it,
 with the shares of the main thread's time and the GPU memory in use at the end. Then it trains again and
@@ -23,29 +17,23 @@ import copy
 import json
 import platform
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from rich.console import Console
 
-from agent.cli import arguments
-from agent.cli.overrides import compose
-from agent.config import Count, from_omegaconf
-from agent.experiment import start_rpc
-from agent.logs.console import TrainingConsole
+from agent.cli.arguments import command, option
 from agent.policies.evaluation import evaluate
 from agent.storage.files import write_atomic
-from agent.training.peer import Peer, check_device
+from agent.training.peer import check_device
+from benchmarks.lone_peer import lone_peer
 from envs import EnvConfig
 from envs.machine import cores
-from envs.schema import Bounds, Positive
+from envs.schema import Bounds, Count, Positive
 
 GOALS = (0.15, 0.06)  # m/s, root mean square over the commands of agent.evaluate
 KEPT_EVERY = 5.0  # s of training between two evaluations
@@ -54,12 +42,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Options:
-    device: str = "cuda:0"
-    sizes: tuple[Count, ...] = (4096, 1024, 2048, 8192, 16384)
-    minutes: Annotated[float, Bounds(above=0.0, high=60.0)] = 7.0
-    walk: Count = 4096
-    out: str = "gpu.json"
-    smoke: bool = False
+    device: str = option("cuda:0", "where robots and network live")
+    sizes: tuple[Count, ...] = option(
+        (4096, 1024, 2048, 8192, 16384), "numbers of robots, in order of priority"
+    )
+    minutes: Annotated[float, Bounds(above=0.0, high=60.0)] = option(
+        7.0, "after which no further row starts and the walk ends"
+    )
+    walk: Count = option(4096, "robots of the run that is timed until the robots walk")
+    out: str = option("gpu.json", "JSON file, rewritten after every row")
+    smoke: bool = option(False, "only 16 robots on Warp's CPU device")
 
 
 @dataclass(frozen=True)
@@ -116,37 +108,22 @@ def physics_and_env(robots: int, device: torch.device, seconds: float) -> Row:
     return {"physics": physics, "env": env, "falls_per_step": falls, "memory_GB": memory(device)}
 
 
-@contextmanager
-def training(robots: int, device: torch.device, *overrides: str) -> Iterator[Peer]:
-    """Make a peer that trains alone, with this number of robots on the device, in a scratch directory."""
+def settings(robots: int, device: torch.device) -> list[str]:
+    """Return the overrides with which a peer trains alone with so many robots on the device."""
     quarter = max(robots // 4, 1)
-    settings = [
+    return [
         "machine=gpu",
         f"device={device}",
         f"actor_batch_size={robots}",
         f"batch_size={quarter}",
         f"virtual_batch_size={quarter}",
         "total_steps=1e12",
-        *overrides,
     ]
-    with (
-        tempfile.TemporaryDirectory() as directory,
-        TrainingConsole("gpu", 1.0, Console(quiet=True)) as status,
-    ):
-        config = from_omegaconf(compose(*settings, f"savedir={directory}"))
-        rpc, broker = start_rpc(config, status)
-        peer = Peer(config, rpc, status)
-        try:
-            peer.join()
-            yield peer
-        finally:
-            peer.close()
-            del broker
 
 
 def train(robots: int, device: torch.device, seconds: float) -> Row:
     """Measure the rate of training, and the shares of the main thread's time."""
-    with training(robots, device) as peer:
+    with lone_peer(*settings(robots, device)) as peer:
         for _ in range(3):
             peer.train_on_one_rollout()
         synchronize(device)
@@ -165,7 +142,7 @@ def train(robots: int, device: torch.device, seconds: float) -> Row:
 def walk(robots: int, device: torch.device, amount: Amount, until: float) -> Iterator[Row]:
     """Train until the last goal, for `amount.walk` s or until `until`; yield a row per evaluation."""
     reached: dict[str, float] = {}
-    with training(robots, device) as peer:
+    with lone_peer(*settings(robots, device)) as peer:
         progress, due = peer.learner.progress, KEPT_EVERY
         host = replace(peer.config.env, backend="mjbatch", device=None)
         while progress.seconds < amount.walk and time.monotonic() < until and len(reached) < len(GOALS):
@@ -258,7 +235,8 @@ def run(options: Options) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    return arguments.command("benchmarks.gpu", Options, run, __doc__, sys.argv[1:] if argv is None else argv)
+    """Run the benchmark; return the exit status."""
+    return command("benchmarks.gpu", Options, run, __doc__, argv)
 
 
 if __name__ == "__main__":

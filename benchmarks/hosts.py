@@ -1,10 +1,12 @@
-"""Peers on several hosts, whose links are cut, slow or lossy: the majority goes on, and nobody diverges.
+"""Cut, slow down and disturb the links between hosts: the majority goes on, and no model diverges.
 
-    python -m benchmarks.hosts [timeout=2] [longest=60] [seed=1]
+    python -m benchmarks.hosts
+    python -m benchmarks.hosts longest=10
 
-A broker and four peers, each in a network namespace of its own (`rigs.network_namespaces`; needs root).
-The peers and the checks are those of `benchmarks.chaos`. A link that is cut is that of one peer's host: the
-others, who still reach the broker, are the majority. Prints a table, and exits with 1 if anything was wrong.
+A broker and four peers run in network namespaces of their own (`rigs.network_namespaces`; needs root). The
+peers and the checks are those of `benchmarks.chaos`. The link that is cut is that of one peer's host; the
+others, who still reach the broker, are the majority. The benchmark prints a table and exits with 1 if
+anything was wrong.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from agent.cli.arguments import command
+from agent.cli.arguments import command, option
 from agent.errors import ConfigError
 from benchmarks.chaos.rig import Peer, Rig
 from envs.schema import Positive
@@ -35,20 +37,20 @@ PAUSE = 0.05  # seconds of a gradient, so that the switch keeps up
 
 @dataclass(frozen=True)
 class Options:
-    timeout: Positive = 2.0  # s, of the group
-    longest: Positive = 60.0  # s of the longest cut
-    seed: int = 1
+    timeout: Positive = option(2.0, "of the group, s")
+    longest: Positive = option(60.0, "duration of the longest cut, s")
+    seed: int = option(1, "of the gradients and the choice of peers")
 
 
 @dataclass
 class Table:
-    """What was found, for people."""
+    """The results, printed as they come."""
 
     lines: list[str] = field(default_factory=list)
     good: bool = True
 
     def add(self, what: str, pause: float, back: float, rig: Rig) -> None:
-        """A row; asks the ledger."""
+        """Check the ledger; print a row."""
         findings = rig.check()
         verdict = "; ".join(findings.problems[:2]) or ("updates lost" if findings.lost else "ok")
         self.good &= verdict == "ok"
@@ -60,7 +62,7 @@ class Table:
 def training(
     network: Network, options: Options, version: int, advertised: int | None = None
 ) -> Iterator[Rig]:
-    """A broker and its peers, training together; their gradients go by the network `advertised`, if given."""
+    """Yield a broker and peers that train together, with gradients on the network `advertised` if given."""
     address = network.address(0, version=version)
     broker = Broker(f"[{address}]:{PORT}" if version == 6 else f"{address}:{PORT}", prefix=network.inside(0))
     with tempfile.TemporaryDirectory(prefix="hosts-") as directory:
@@ -76,7 +78,7 @@ def training(
 
 
 def cut(rig: Rig, network: Network, condition: Condition, seconds: float) -> tuple[float, float]:
-    """The last peer's link is cut for a while: the others' pause, and the time until it is back."""
+    """Disturb the last peer's link for a while; return the others' pause and the time until it is back, s."""
     victim, others = rig.peers[-1], rig.peers[:-1]
     dropped = seconds > rig.timeout
     with rig.watch(victim) as watch:
@@ -91,16 +93,16 @@ def cut(rig: Rig, network: Network, condition: Condition, seconds: float) -> tup
 
 
 def _first_together(peers: list[Peer], since: float) -> float:
-    """When the last of the peers has made its first update in a group of all of them."""
+    """Return when the last of the peers made its first update in the group of all of them."""
     together = ((u["time"] for u in one.updates(since) if u["members"] == len(peers)) for one in peers)
     return float(max(map(min, together)))
 
 
 def run_all(network: Network, options: Options, table: Table) -> None:
-    """All rows.
+    """Measure all rows.
 
     Raises:
-        Hang: after which nothing more can be said.
+        Hang: The peers do not train together again.
     """
     with training(network, options, version=4) as rig:
         for seconds in (*CUTS, options.longest):
@@ -125,12 +127,11 @@ def run_all(network: Network, options: Options, table: Table) -> None:
         table.add("gradients through a second network", *cut(rig, network, CUT, enough), rig)
 
 
-def run(options: Options) -> None:
-    """Run everything.
+def run(options: Options) -> int:
+    """Measure and print; return the exit status.
 
     Raises:
-        ConfigError: there can be no namespaces here.
-        SystemExit: something was wrong.
+        ConfigError: This machine allows no network namespaces.
     """
     if reason := missing():
         raise ConfigError(reason)
@@ -140,11 +141,11 @@ def run(options: Options) -> None:
     try:
         run_all(network, options, table)
     except Hang as hang:
-        sys.exit(f"benchmarks.hosts: {hang}")
+        print(f"benchmarks.hosts: {hang}", file=sys.stderr)
+        table.good = False
     finally:
         network.close()
-    if not table.good:
-        sys.exit(1)
+    return 0 if table.good else 1
 
 
 if __name__ == "__main__":

@@ -10,17 +10,18 @@ from typing import Any
 
 from rich.console import Console
 
+from agent.cli.overrides import compose
 from agent.config import from_omegaconf
 from agent.experiment import start_rpc
-from agent.logs.console import Status
+from agent.logs.console import TrainingConsole
 from agent.training.peer import Peer
-from rigs.settings import compose
 
 
 @contextmanager
 def lone_peer(*overrides: str) -> Iterator[Peer]:
     """Yield a peer that has started to train with these overrides, in a scratch directory."""
-    with tempfile.TemporaryDirectory() as directory, Status("benchmark", 1.0, Console(quiet=True)) as status:
+    console = TrainingConsole("benchmark", 1.0, Console(quiet=True))
+    with tempfile.TemporaryDirectory() as directory, console as status:
         config = from_omegaconf(compose(*overrides, f"savedir={directory}"))
         rpc, broker = start_rpc(config, status)
         peer = Peer(config, rpc, status)
@@ -39,6 +40,6 @@ def split(kind: type[Any], arguments: Sequence[str]) -> tuple[list[str], list[st
         kind: Dataclass of the benchmark's options.
         arguments: The command line without the program.
     """
-    names = {field.name for field in fields(kind)} | {"h", "help"}
-    own = [argument for argument in arguments if argument.partition("=")[0].lstrip("-") in names]
-    return own, [argument for argument in arguments if argument not in own]
+    names = {field.name for field in fields(kind)}
+    own = [word for word in arguments if "=" not in word or word.partition("=")[0].lstrip("-") in names]
+    return own, [word for word in arguments if word not in own]

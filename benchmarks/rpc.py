@@ -1,6 +1,6 @@
 """Latency of `moolib.Rpc`, plain and sealed with a key, next to bare echoes over sockets and asyncio streams.
 
-    python -m benchmarks.rpc [turns=9]
+    python -m benchmarks.rpc
 
 Server and client are two processes on this machine. A small call carries one integer (8 bytes in the bare
 echoes), a large one 1 MB; both come back. The variants take turns in the same run, and medians are printed,
@@ -29,7 +29,7 @@ from multiprocessing.connection import Connection
 import numpy as np
 
 import moolib
-from agent.cli.arguments import command
+from agent.cli.arguments import command, option
 from envs.schema import Count
 
 SMALL, LARGE = 8, 1 << 20  # bytes
@@ -39,7 +39,7 @@ HOST = "127.0.0.1"
 
 @dataclass(frozen=True)
 class Options:
-    turns: Count = 9
+    turns: Count = option(9, "of each variant")
 
 
 def serve(pipe: Connection, key_file: str) -> None:

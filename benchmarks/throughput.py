@@ -1,21 +1,21 @@
-"""How much of the bare physics' speed is left for training, measured in one run on states that training
-visits.
+"""Measure how much of the bare physics' speed is left for training, on states that training visits.
 
-    python -m benchmarks.throughput [warm=20] [turns=5] [rollouts=4] [key=value ...]
-    python -m benchmarks.throughput sweep [key=value ...]     # again with other batch sizes and threads
+    python -m benchmarks.throughput
+    python -m benchmarks.throughput warm=5 actor_batch_size=512    # with overrides of agent.experiment
+    python -m benchmarks.throughput sweep turns=3                  # with several batch sizes and threads
 
-A peer with the given overrides trains alone for `warm` seconds. Then, turn by turn, three rates in policy
-steps per second:
+A peer trains alone for `warm` seconds. Then the benchmark measures, turn by turn, three rates in policy steps
+per second:
 
-* physics: `mjbatch` steps the robots from the states and with the joint targets of real rollouts, nothing
+* physics: `mjbatch` steps the robots from the states and with the joint targets of real rollouts, and nothing
   else; robots that fall are not reset;
 * acting: the policy drives the robots through rollouts, with observations, rewards and resets, but without
   learning;
 * training: everything, the group's reductions included.
 
-It prints their medians, the ratios to the physics turn by turn, where the time of training goes, and what
-one policy step of training costs in processor time (Linux): in the physics, in rewards, observations and
-resets, in the main thread (the policy acts, updates are applied), in gradients and in reductions.
+It prints their medians, the ratios to the physics turn by turn, the shares of the main thread's time, and the
+processor time (Linux) of one policy step of training: in the physics, in rewards, observations and resets, in
+the main thread (the policy acts, updates are applied), in gradients and in reductions.
 """
 
 from __future__ import annotations
@@ -24,20 +24,28 @@ import os
 import statistics
 import subprocess
 import sys
-import tempfile
 import threading
 import time
+from dataclasses import asdict, dataclass
+from typing import Literal
 
 import numpy as np
-from rich.console import Console
 
-from agent.cli.overrides import compose
-from agent.config import Config, from_omegaconf
-from agent.experiment import start_rpc
-from agent.logs.console import TrainingConsole
+from agent.cli.arguments import command, option
 from agent.training.peer import Peer
 from benchmarks.env import bare_simulations
+from benchmarks.lone_peer import lone_peer, split
 from envs.go2.robot import constants
+from envs.schema import Count, NonNegative
+
+
+@dataclass(frozen=True)
+class Options:
+    mode: Literal["once", "sweep"] = option("once", "sweep: several batch sizes, threads", positional=True)
+    warm: NonNegative = option(20.0, "seconds of training before the measurement")
+    turns: Count = option(5, "of each of the three")
+    rollouts: Count = option(4, "in a turn")
+
 
 SWEEP = (
     (),
@@ -46,14 +54,14 @@ SWEEP = (
     ("num_actor_batches=1", "actor_batch_size=512"),
     ("physics_threads=2",),
     ("learner_threads=2",),
-)  # overrides of each run, beside those that were given
+)  # overrides of each run of a sweep, beside those of the command line
 
 THREADS = {"MainThread": "main thread", "gradients": "gradients", "envs": "robots", "moolib": "reducing"}
-"""What threads do, by the beginning of their names; those that have no name are MuJoCo's."""
+"""The work of threads by the beginning of their names; those without a name are MuJoCo's."""
 
 
 def processor_seconds() -> dict[str, float]:
-    """Processor time so far, by what it was spent on."""
+    """Return the processor time so far for each kind of work, s."""
     spent = dict.fromkeys(THREADS.values(), 0.0)
     for thread in threading.enumerate():
         kind = next((kind for name, kind in THREADS.items() if thread.name.startswith(name)), None)
@@ -73,11 +81,11 @@ class Physics:
         self.controls = [simulation.batch.bind("ctrl") for simulation in self.simulations]
 
     def remember(self) -> None:
-        """Takes the robots' states as the start of the next `seconds`."""
+        """Take the robots' states as the start of the next `seconds`."""
         self.saved = [self.peer.pool.state_dict(i) for i in range(len(self.simulations))]
 
     def seconds(self) -> float:
-        """Steps all robots through the peer's last rollout; returns the time it took."""
+        """Step all robots through the peer's last rollout; return the time that it took, s."""
         peer, config = self.peer, self.peer.config
         actions = peer.actors.rollout.action.cpu().numpy().astype(np.float64)
         targets = constants.DEFAULT_JOINT_POS + config.env.control.action_scale * actions
@@ -94,7 +102,7 @@ class Physics:
 
 
 def turn(peer: Peer, physics: Physics, rollouts: int) -> tuple[float, float, float]:
-    """Seconds of physics, acting and training for so many rollouts each."""
+    """Return the seconds of physics, acting and training for so many rollouts each."""
     spent = [0.0, 0.0, 0.0]
     for _ in range(rollouts):
         physics.remember()
@@ -111,7 +119,7 @@ def turn(peer: Peer, physics: Physics, rollouts: int) -> tuple[float, float, flo
 
 
 def costs(peer: Peer, physics: Physics, rollouts: int) -> tuple[dict[str, float], float]:
-    """Processor seconds of so many rollouts of training, and how many cores they kept busy."""
+    """Return the processor seconds of so many rollouts of training, and the number of busy cores."""
     peer.train_on_one_rollout()
     physics.remember()
     before, began = processor_seconds(), time.perf_counter()
@@ -128,51 +136,40 @@ def costs(peer: Peer, physics: Physics, rollouts: int) -> tuple[dict[str, float]
     return parts | spent, busy
 
 
-def measure(config: Config, warm: float, turns: int, rollouts: int) -> None:
-    with TrainingConsole("throughput", 1.0, Console(quiet=True)) as status:
-        rpc, broker = start_rpc(config, status)
-        peer = Peer(config, rpc, status)
-        peer.join()
-        until = time.monotonic() + warm
-        while time.monotonic() < until:
-            peer.train_on_one_rollout()
-        physics = Physics(peer)
-        seconds = [turn(peer, physics, rollouts) for _ in range(turns)]
+def measure(peer: Peer, options: Options) -> None:
+    """Measure and print."""
+    until = time.monotonic() + options.warm
+    while time.monotonic() < until:
         peer.train_on_one_rollout()
-        peer.timer.shares()
-        spent, busy = costs(peer, physics, turns * rollouts)
-        shares = peer.timer.shares()
-        peer.close()
-        del broker
-    steps = rollouts * config.sequences * config.unroll_length
+    physics = Physics(peer)
+    seconds = [turn(peer, physics, options.rollouts) for _ in range(options.turns)]
+    peer.train_on_one_rollout()
+    peer.timer.shares()
+    spent, busy = costs(peer, physics, options.turns * options.rollouts)
+    shares = peer.timer.shares()
+    steps = options.rollouts * peer.config.sequences * peer.config.unroll_length
     rates = [steps / statistics.median(times) for times in zip(*seconds, strict=True)]
     for name, rate, column in zip(("physics", "acting", "training"), rates, range(3), strict=True):
         ratio = statistics.median(times[0] / times[column] for times in seconds)
         print(f"{name:9} {rate:9,.0f} policy steps/s   {ratio:5.2f} x physics")
     print("training: " + ", ".join(f"{name} {100 * share:.0f} %" for name, share in shares.items()))
-    each = ", ".join(f"{name} {1e6 * part / steps / turns:.1f}" for name, part in spent.items())
+    each = ", ".join(f"{name} {1e6 * part / steps / options.turns:.1f}" for name, part in spent.items())
     print(f"processor time, us per policy step: {each}; {busy:.2f} cores busy", flush=True)
 
 
-def main(arguments: list[str]) -> None:
-    if arguments[:1] == ["sweep"]:
+def run(options: Options, overrides: list[str]) -> None:
+    """Measure once, or once for each variant of a sweep, in a process of its own."""
+    if options.mode == "sweep":
+        own = [f"{name}={value}" for name, value in asdict(options).items() if name != "mode"]
         for variant in SWEEP:
-            subprocess.run(
-                [sys.executable, "-m", "benchmarks.throughput", *arguments[1:], *variant], check=True
-            )
+            command_line = [sys.executable, "-m", "benchmarks.throughput", *own, *overrides, *variant]
+            subprocess.run(command_line, check=True)
         return
-    given = dict(argument.split("=", 1) for argument in arguments)
-    warm, turns, rollouts = (
-        float(given.pop("warm", "20")), int(given.pop("turns", "5")), int(given.pop("rollouts", "4")),
-    )  # fmt: skip
-    overrides = [f"{key}={value}" for key, value in given.items()]
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {' '.join(overrides) or 'defaults'}")
-    with tempfile.TemporaryDirectory() as directory:
-        config = from_omegaconf(compose(*overrides, f"savedir={directory}"))
-        os.makedirs(config.localdir)
-        os.chdir(directory)
-        measure(config, warm, turns, rollouts)
+    with lone_peer(*overrides) as peer:
+        measure(peer, options)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    own, overrides = split(Options, sys.argv[1:])
+    sys.exit(command("benchmarks.throughput", Options, lambda options: run(options, overrides), __doc__, own))

@@ -1,64 +1,66 @@
-"""How long until the robot walks, and how well: trains from the plain command and evaluates on the way.
+"""Measure how long it takes until the robot walks, and how well it does.
 
-    python -m benchmarks.walk seeds=1,2,3 seconds=180 [key=value ...]
+    python -m benchmarks.walk seeds=1,2,3 seconds=183
+    python -m benchmarks.walk algorithm=vtrace peers=2             # with overrides of agent.experiment
 
-For each seed it starts `python -m agent.experiment` with further overrides as given, in a scratch
-directory, with checkpoints kept every few seconds, and stops it after `seconds`, counted from the start of
-the process. Only then are the checkpoints evaluated, so that evaluating does not slow down training. The
-clock of a checkpoint is the time at which it was complete. With `peers=2`, two peers train through a
-broker. Errors are those of `agent.evaluate`: root mean squares over nine fixed commands.
+For each seed the benchmark starts `python -m agent.experiment` in a scratch directory, with checkpoints kept
+every few seconds, and stops it `seconds` after the start of the process. Only then does it evaluate the
+checkpoints, so that evaluating does not slow down training. The time of a checkpoint is the one at which it
+was complete. With `peers=2`, two peers train through a broker. Errors are those of `agent.evaluate`: root
+mean squares over nine fixed commands.
 """
 
 from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
+from agent.cli.arguments import command, option
 from agent.policies import loading
 from agent.policies.evaluation import evaluate
+from benchmarks.lone_peer import split
+from envs.schema import Count, Positive
+from rigs.processes import Broker, Hang, Process
 
 KEPT_EVERY = 10.0  # s of training between two checkpoints
 ROBOTS = 8  # for each command
 
 
-def start(module: str, directory: Path, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", module, *arguments], cwd=directory, stdout=subprocess.PIPE, text=True
-    )
+@dataclass(frozen=True)
+class Options:
+    seeds: tuple[int, ...] = option((1,), "one run for each")
+    seconds: Positive = option(180.0, "from the start of the process to its end")
+    peers: Count = option(1, "in a run")
 
 
-def train(
-    seed: int, seconds: float, peers: int, overrides: list[str], directory: Path
-) -> list[tuple[float, Path]]:
-    """Trains and returns (seconds since the start, checkpoint) of each checkpoint that was kept."""
+def train(seed: int, options: Options, overrides: list[str], directory: Path) -> list[tuple[float, Path]]:
+    """Train; return each checkpoint that was kept, with the seconds since the start."""
     settings = [f"seed={seed}", "group=walk", f"checkpoint_history_interval={KEPT_EVERY}", *overrides]
-    processes, began = [], time.time()
-    if peers > 1:
-        broker = start("moolib.broker", directory, "127.0.0.1:0")
-        assert broker.stdout is not None
-        settings.append(f"connect={broker.stdout.readline().split()[-1]}")
-        processes.append(broker)
-    trainers = [start("agent.experiment", directory, *settings) for _ in range(peers)]
-    for process in trainers:
+    began = time.time()  # as the times of files
+    brokers = [Broker() for _ in range(options.peers > 1)]
+    settings += [f"connect={broker.address}" for broker in brokers]
+    command_line = ("-m", "agent.experiment", *settings)
+    peers = [Process(*command_line, cwd=directory, stderr=None) for _ in range(options.peers)]
+    for peer in peers:
         try:
-            process.communicate(timeout=max(began + seconds - time.time(), 0.0))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGTERM)
-    for process in trainers:
-        process.communicate()
-    for process in processes:
-        process.terminate()
-        process.communicate()
+            peer.wait(max(began + options.seconds - time.time(), 0.0))
+        except Hang:
+            peer.signal(signal.SIGTERM)
+    for peer in peers:
+        peer.wait()
+    for broker in brokers:
+        broker.end()
     saved = (directory / "outputs" / "herd" / "walk").glob("checkpoint*.safetensors")
-    return sorted((os.path.getmtime(path) - began, path) for path in saved)
+    return sorted((path.stat().st_mtime - began, path) for path in saved)
 
 
 def measure(path: Path) -> dict[str, float]:
+    """Return what a checkpoint's policy achieves, by the columns of the table."""
     policy = loading.load(path)
     report = evaluate(policy.policy, policy.env, robots=ROBOTS)
     whole = report.overall
@@ -75,16 +77,13 @@ def measure(path: Path) -> dict[str, float]:
     }
 
 
-def main(arguments: list[str]) -> None:
-    given = dict(argument.split("=", 1) for argument in arguments)
-    seeds = [int(seed) for seed in given.pop("seeds", "1").split(",")]
-    seconds, peers = float(given.pop("seconds", "180")), int(given.pop("peers", "1"))
-    overrides = [f"{key}={value}" for key, value in given.items()]
+def run(options: Options, overrides: list[str]) -> None:
+    """Train, measure and print."""
     print(f"{os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, {' '.join(overrides) or 'defaults'}")
     print("seed    s   M steps   m/s  rad/s  falls  clearance cm  trot  slip m/s  standing rad", flush=True)
-    for seed in seeds:
+    for seed in options.seeds:
         with tempfile.TemporaryDirectory() as directory:
-            for clock, path in train(seed, seconds, peers, overrides, Path(directory)):
+            for clock, path in train(seed, options, overrides, Path(directory)):
                 m = measure(path)
                 print(
                     f"{seed:4} {clock:4.0f} {m['steps'] / 1e6:9.2f} {m['error']:5.3f} {m['yaw_error']:6.3f} "
@@ -95,4 +94,5 @@ def main(arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    own, overrides = split(Options, sys.argv[1:])
+    sys.exit(command("benchmarks.walk", Options, lambda options: run(options, overrides), __doc__, own))

@@ -2,6 +2,6 @@
 
 - `processes`, `momentum_peer`, `experiments`: brokers and peers as processes of their own.
 - `local_members`, `rpcs`, `example_envs`: members, calls and environments of moolib within one process.
-- `settings`, `untrained_policies`, `toy_objective`, `go2_tasks`: configurations, policies and tasks of herd.
+- `go2_tasks`, `untrained_policies`, `toy_objective`, `run_logs`: tasks, policies, losses and logs of herd.
 - `network_namespaces`, `browser`: hosts on one machine, and a headless Chromium.
 """

@@ -1,7 +1,7 @@
 """Hosts with addresses of their own on one machine, joined by a switch; links can be cut, slow and lossy.
 
-A host is a network namespace; its interface is a TAP device, whose frames go through the switch, a process of
-ours. (A bridge with `tc netem` would do the same where the kernel has netem; many have not.) Needs root and
+A host is a network namespace. Its interface is a TAP device whose frames pass through the switch, a process
+of ours. (A bridge with `tc netem` would do the same, but many kernels lack netem.) Needs root and
 /dev/net/tun.
 """
 
@@ -32,12 +32,12 @@ CLONE_NEWNET = 0x40000000  # linux/sched.h
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000  # linux/if_tun.h
 MTU = 9000  # bytes; jumbo frames, which cost the switch less time
 FRAME = MTU + 18  # bytes, with the Ethernet header
-BROADCAST = 1  # the bit of the first byte of a destination that is for many
+BROADCAST = 1  # bit in the first byte of a destination that stands for many
 
 
 @dataclass(frozen=True)
 class Condition:
-    """Of the link between a host and the switch."""
+    """Condition of the link between a host and the switch."""
 
     sends: bool = True  # frames of the host get through
     receives: bool = True  # frames for the host get through
@@ -46,7 +46,7 @@ class Condition:
 
 
 def missing() -> str:
-    """Why there can be no network here, or an empty text."""
+    """Return why this machine allows no such network, or an empty text."""
     if os.geteuid() != 0:
         return "needs root, to make network namespaces"
     if not TUN.exists():
@@ -55,10 +55,10 @@ def missing() -> str:
 
 
 def enter(namespace: str) -> None:
-    """Let the calling thread, and all that it starts, be on another host.
+    """Move the calling thread, and all that it starts, to another host.
 
     Raises:
-        OSError: There is no such namespace, or we may not.
+        OSError: There is no such namespace, or we may not enter it.
     """
     libc = ctypes.CDLL(None, use_errno=True)
     with open(NAMESPACES / namespace) as file:
@@ -67,11 +67,11 @@ def enter(namespace: str) -> None:
 
 
 class Network:
-    """So many hosts, numbered from 0, on one or more networks that they all have an interface in.
+    """Hosts, numbered from 0, each with an interface in every one of some networks.
 
     Args:
-        hosts: How many.
-        networks: How many; interface `net0` of a host is in the first one.
+        hosts: Their number.
+        networks: Their number; interface `net0` of a host is in the first one.
         prefix: Of the names of the namespaces.
     """
 
@@ -91,22 +91,22 @@ class Network:
             os.close(port)
 
     def address(self, host: int, network: int = 0, version: int = 4) -> str:
-        """The IP address of a host."""
+        """Return the IP address of a host."""
         return str(_address(host, network, version))
 
     def inside(self, host: int) -> list[str]:
-        """What makes a command line run on a host."""
+        """Return the prefix that makes a command line run on a host."""
         return ["ip", "netns", "exec", self.names[host]]
 
     @contextlib.contextmanager
     def condition(self, host: int, condition: Condition, network: int = 0) -> Iterator[None]:
-        """The link of a host is in another condition for a while."""
+        """Put the link of a host into another condition for the block."""
         self._control.send((network, host, condition))
         yield
         self._control.send((network, host, Condition()))
 
     def close(self) -> None:
-        """Take everything away."""
+        """Remove all namespaces."""
         self._switch.kill()
         self._switch.join()
         for name in self.names:
@@ -127,7 +127,7 @@ def _mac(host: int) -> bytes:
 
 
 def _open_tap(namespace: str, interface: str, network: int, host: int) -> int:
-    """A TAP device in a namespace, up and with its addresses; the descriptor of its other end."""
+    """Create a TAP device in a namespace, up and with addresses; return the descriptor of its other end."""
     ends: list[int] = []
 
     def open_inside() -> None:  # on a thread of its own, since only that enters the namespace
@@ -149,7 +149,7 @@ def _open_tap(namespace: str, interface: str, network: int, host: int) -> int:
 
 
 def _switch(ports: list[list[int]], control: Connection) -> None:
-    """Carry frames between the ports of each network, as the conditions allow."""
+    """Carry frames between the ports of each network as the conditions allow."""
     where = {port: (n, host) for n, row in enumerate(ports) for host, port in enumerate(row)}
     conditions = dict.fromkeys(where.values(), Condition())
     waiting: list[tuple[float, int, int, bytes]] = []  # when it is due, order, port, frame

@@ -38,7 +38,7 @@ def wait_until(condition: Callable[[], object], what: str = "", timeout: float =
 def environment(**variables: str) -> dict[str, str]:
     """Return the environment for a child that uses this checkout: ours, with `variables` added."""
     paths = [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1", **variables}
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), **variables}
 
 
 class Process:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 
+from agent.cli.overrides import compose
 from agent.config import Config, from_omegaconf
 from agent.models.policy import LstmPolicy, MlpPolicy, Policy, make_policy
 from agent.policies.loading import LoadedPolicy
@@ -12,7 +13,6 @@ from agent.storage import checkpoint
 from agent.training.learner import Progress
 from envs.go2.mdp.observations import Observer
 from envs.go2.robot.symmetry import mirror
-from rigs.settings import compose
 
 
 def untrained(spread: float, *overrides: str) -> tuple[Policy, Config]:

@@ -14,7 +14,7 @@ from agent.algorithms.objective import POLICY_LOSSES
 from agent.policies.loading import load
 from envs.go2.mdp import rewards
 from envs.go2.mdp.state import State
-from rigs.settings import TINY
+from rigs.experiments import TINY
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 

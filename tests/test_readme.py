@@ -8,11 +8,11 @@ import pytest
 
 from agent import doctor, evaluate, export, launch, play
 from agent.cli import arguments
+from agent.cli.overrides import compose
 from agent.config import from_omegaconf
 from agent.errors import ConfigError
 from agent.logs.columns import columns
 from plots import command as plot
-from rigs.settings import compose
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]

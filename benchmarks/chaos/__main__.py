@@ -1,11 +1,13 @@
-"""Harms a group of training peers again and again, and checks that nothing is lost, doubled or wrong.
+"""Harm a group of training peers again and again, and check that no update is lost, doubled or wrong.
 
-    python -m benchmarks.chaos [faults=40] [peers=6] [timeout=2] [seed=1]
+    python -m benchmarks.chaos
+    python -m benchmarks.chaos faults=200 training=2
 
-A broker and up to six peers (`benchmarks.chaos.peer`), all real processes of this machine; the schedule of
-faults follows from the seed. After each fault all peers must train together again, their models must be equal
-bit for bit, and the ledger of their updates must be in order. With 200 faults or more, the broker is also
-unreachable for a minute once. Prints a table, and exits with 1 if anything was wrong.
+A broker and up to six peers (`benchmarks.chaos.checked_peer`) run as real processes on this machine. The
+schedule of faults follows from the seed. After each fault all peers must train together again, their models
+must be equal bit for bit, and the ledger of their updates must be in order. With 200 faults or more, the
+broker also becomes unreachable for a minute once. The benchmark prints a table and exits with 1 if anything
+was wrong.
 """
 
 from __future__ import annotations
@@ -17,12 +19,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from agent.cli.arguments import command
-from agent.config import Count
+from agent.cli.arguments import command, option
 from benchmarks.chaos import training
 from benchmarks.chaos.faults import FAULTS, ONCE, Fault
 from benchmarks.chaos.rig import Rig
-from envs.schema import Bounds, Positive
+from envs.schema import Bounds, Count, Positive
 from rigs.processes import Broker, Hang
 
 LONG = 200  # faults; from so many on, `ONCE` is part of the schedule
@@ -31,16 +32,16 @@ FEWEST = 4  # peers: some faults take one, and three leaders in a row take three
 
 @dataclass(frozen=True)
 class Options:
-    faults: Count = 40
-    peers: Annotated[int, Bounds(low=FEWEST, high=32)] = 6
-    timeout: Positive = 2.0  # s, of the group
-    seed: int = 1
-    training: Annotated[int, Bounds(low=0)] = 1  # faults of each kind that real training peers suffer
+    faults: Count = option(40, "of the schedule")
+    peers: Annotated[int, Bounds(low=FEWEST, high=32)] = option(6, "that train together")
+    timeout: Positive = option(2.0, "of the group, s")
+    seed: int = option(1, "of the schedule and the gradients")
+    training: Annotated[int, Bounds(low=0)] = option(1, "faults of each kind for real training peers")
 
 
 @dataclass
 class Row:
-    """All faults of one kind."""
+    """The results of all faults of one kind."""
 
     times: int = 0
     pause: float = 0.0  # s, the longest
@@ -49,7 +50,7 @@ class Row:
 
 
 class Chaos:
-    """Runs the schedule; `rows` is the table so far."""
+    """The schedule of faults, and the table of their results so far in `rows`."""
 
     def __init__(self, options: Options, directory: Path) -> None:
         self.options = options
@@ -57,7 +58,7 @@ class Chaos:
         self.rows: dict[str, Row] = {}
 
     def schedule(self) -> list[tuple[str, Fault]]:
-        """As many faults as asked for: each kind at least once, if they suffice."""
+        """Return as many faults as asked for, each kind at least once if they suffice."""
         kinds = list(FAULTS)
         weights = [often for _, often in FAULTS.values()]
         extra = self.options.faults - len(kinds)
@@ -67,10 +68,10 @@ class Chaos:
         return chosen + list(ONCE.items()) * (self.options.faults >= LONG)
 
     def run(self) -> None:
-        """All faults, one after the other.
+        """Inject all faults, one after the other.
 
         Raises:
-            Hang: after which nothing more can be said; the table holds what happened.
+            Hang: The peers do not train together again; the table says after which fault.
         """
         began = time.monotonic()
         self.fill("peers join")
@@ -91,10 +92,10 @@ class Chaos:
             self.fill("peers join")
 
     def run_training(self, directory: Path) -> None:
-        """The faults of real training peers.
+        """Inject the faults of real training peers.
 
         Raises:
-            Hang: as `run`.
+            Hang: The peers do not train together again.
         """
         peers = training.Training(directory, self.options.seed)
         try:
@@ -113,7 +114,7 @@ class Chaos:
             peers.close()
 
     def fill(self, name: str) -> None:
-        """Start peers until there are as many as there should be."""
+        """Start peers until the group is complete."""
         row = self.rows.setdefault(name, Row())
         while len(self.rig.peers) < self.options.peers:
             if not self.rig.peers:
@@ -127,13 +128,13 @@ class Chaos:
         self.check(row)
 
     def check(self, row: Row) -> None:
-        """Ask the ledger."""
+        """Check the ledger."""
         findings = self.rig.check()
         row.lost += findings.lost
         row.problems = row.problems or "; ".join(findings.problems[:2])
 
     def table(self) -> str:
-        """For people."""
+        """Return the results as a table in Markdown."""
         lines = [
             "| fault | times | longest pause of the others | updates lost | verdict |",
             "|---|---|---|---|---|",
@@ -146,16 +147,12 @@ class Chaos:
 
     @property
     def good(self) -> bool:
-        """Whether nothing was wrong."""
+        """Whether everything was in order."""
         return not any(row.problems or row.lost for row in self.rows.values())
 
 
-def run(options: Options) -> None:
-    """Run the schedule, print the table.
-
-    Raises:
-        SystemExit: something was wrong.
-    """
+def run(options: Options) -> int:
+    """Run the schedule and print the table; return the exit status."""
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="chaos-") as directory:
         chaos = Chaos(options, Path(directory))
@@ -170,8 +167,7 @@ def run(options: Options) -> None:
             chaos.rig.close()
         faults = sum(row.times for name, row in chaos.rows.items() if name != "peers join")
         print(f"{faults} faults, {chaos.rig.ledger.tip} updates in {time.monotonic() - began:.0f} s")
-        if not chaos.good:
-            sys.exit(1)
+        return 0 if chaos.good else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A training peer whose every update can be checked afterwards, and that misbehaves when told to.
+"""A training peer whose every update can be checked afterwards, and that misbehaves on command.
 
 Its gradients are whole numbers, small enough that float32 adds them exactly. Each contribution of a peer
 carries a serial number, and its gradient has three parts:
@@ -7,8 +7,8 @@ carries a serial number, and its gradient has three parts:
 - count `[SLOTS]`: 1 at the slot;
 - serial `[SLOTS]`: the serial number at the slot.
 
-So the count and serial parts of a reduced gradient tell which contributions it should hold, and the body
-whether it holds just these: a part of a sum that is missing, doubled or of another step does not fit.
+The count and serial parts of a reduced gradient thus say which contributions it should hold, and the body
+shows that it holds exactly these: a part of a sum that is missing, doubled or of another step does not fit.
 
 Each event becomes a line of JSON in the peer's log, as `benchmarks.chaos.ledger` reads it.
 """
@@ -37,19 +37,19 @@ from moolib.accumulator import state_transfer
 from moolib.group import process_group
 
 BODY = 50_000  # parameters: about those of the Go2's policy, 0.2 MB
-SLOTS = 1024  # processes of one run
+SLOTS = 1024  # most processes of one run
 MODULUS = 8191.0  # the body is kept below it, where float32 is exact
 RAMP = torch.arange(BODY) % 5 - 2.0
 SLOWER = 10  # times, of a slow peer
 SKIPS = 0.2  # of all turns
-DEATH = 2e-3  # seconds, at most, from the beginning of the deed in which the peer is to die
-REFUSAL_PATIENCE = 2.0  # seconds in which a refusal may be about a peer of our name that has just died
+DEATH = 2e-3  # seconds, at most, from the start of the operation during which the peer dies
+REFUSAL_PATIENCE = 2.0  # seconds; until then, a peer of our name that has just died may be the reason
 DAY = 86_400.0  # seconds
 
 
 @dataclass
 class Settings:
-    """How a peer is started; the rig and the peer are of one machine."""
+    """Settings of a peer on the same machine as the rig."""
 
     address: str  # of the broker
     name: str
@@ -62,17 +62,17 @@ class Settings:
     advertise: str | None = None  # address for the other peers
 
     def path(self, suffix: str) -> Path:
-        """A file of this peer."""
+        """Return the path of a file of this peer."""
         return Path(self.directory) / f"{self.name}-{self.slot}.{suffix}"
 
 
 def pattern(slot: int) -> torch.Tensor:
-    """`[BODY]` whole numbers from -3 to 3."""
+    """Return whole numbers from -3 to 3 `[BODY]`."""
     return torch.arange(BODY) * (slot + 1) % 7 - 3.0
 
 
 class Model:
-    """Parameters, and what has been applied to them: state that is handed over beside them."""
+    """Parameters, and the record of what was applied to them, which a joiner receives with them."""
 
     def __init__(self) -> None:
         self.body = torch.zeros(BODY, requires_grad=True)
@@ -82,22 +82,22 @@ class Model:
 
     @property
     def parameters(self) -> list[torch.Tensor]:
-        """In the order of the accumulator."""
+        """The parameters in the order of the accumulator."""
         return [self.body, self.count, self.serial]
 
     def set_gradient(self, slot: int, serial: int) -> None:
-        """The gradient of one contribution."""
+        """Set the gradient of one contribution."""
         self.body.grad = pattern(slot) + serial * RAMP
         self.count.grad, self.serial.grad = torch.zeros(SLOTS), torch.zeros(SLOTS)
         self.count.grad[slot], self.serial.grad[slot] = 1.0, float(serial)
 
     @torch.no_grad()
     def apply(self, contributions: int) -> tuple[dict[int, list[int]], bool]:
-        """One update with the mean gradient of so many contributions.
+        """Apply one update with the mean gradient of so many contributions.
 
         Returns:
-            Of each slot that took part, its contributions and the sum of their serials; and whether the body
-            is just the sum of these.
+            The number of contributions and the sum of their serials for each slot that took part; and whether
+            the body is exactly the sum of these.
         """
         gradients = [p.grad for p in self.parameters if p.grad is not None]
         body, count, serial = ((gradient * contributions).round() for gradient in gradients)
@@ -113,13 +113,13 @@ class Model:
         return parts, complete and torch.equal(body, expected)
 
     def checksum(self) -> int:
-        """CRC-32 over everything."""
+        """Return the CRC-32 of everything."""
         body, applied = (tensor.detach().numpy().tobytes() for tensor in (self.body, self.applied))
         return zlib.crc32(applied, zlib.crc32(body))
 
 
 class Peer:
-    """The loop, and the deeds that the rig may ask for."""
+    """The loop, and the misbehaviour that the rig may ask for."""
 
     def __init__(self, settings: Settings, log: TextIO) -> None:
         self.settings, self.log = settings, log
@@ -141,7 +141,7 @@ class Peer:
         self.log.flush()
 
     def turn(self) -> None:
-        """What every program does in its loop."""
+        """Do what every program does in its loop."""
         accumulator, model = self.accumulator, self.model
         self.group.update()
         accumulator.update()
@@ -162,7 +162,7 @@ class Peer:
             accumulator.wait(0.05)
 
     def contribute(self) -> None:
-        """Now and then a skip, otherwise a gradient."""
+        """Contribute a gradient, or now and then skip."""
         if self.random.random() < SKIPS:
             return self.accumulator.skip_gradients()
         time.sleep(self.settings.pause * self.slower)
@@ -171,7 +171,7 @@ class Peer:
         self.accumulator.reduce_gradients(1)
 
     def obey(self, command: str) -> None:
-        """Do what the rig wants."""
+        """Do what the rig asks for."""
         if command == "slow":
             self.slower = SLOWER
         elif command == "fast":
@@ -185,18 +185,18 @@ class Peer:
             time.time = lambda: real() + random.choice([-DAY, DAY])
         elif command == "die in a reduction":
             _die_within(process_group.EpochGroup, "all_reduce")
-        elif command == "die in a hand-over":
+        elif command == "die in a state transfer":
             _die_within(state_transfer, "broadcast")
 
     def refused(self, since: float) -> str:
-        """Why we may not join, once that is certain."""
+        """Return the reason for a refusal to let us join, once that is final; otherwise an empty text."""
         if self.accumulator.connected() or time.monotonic() - since < REFUSAL_PATIENCE:
             return ""
         return str(self.rpc.debug_info()["refused"])
 
 
 def _die_within(where: Any, name: str) -> None:
-    """Let the next call of a function be the end, somewhere in the middle of it."""
+    """Let the process die somewhere in the middle of the next call of a function."""
     original: Callable[..., Any] = getattr(where, name)
 
     def deadly(*arguments: Any) -> Any:
@@ -207,7 +207,7 @@ def _die_within(where: Any, name: str) -> None:
 
 
 def main(settings: Settings, commands: Connection) -> None:
-    """Train until SIGTERM; exits with 2 and one line if the group refuses us."""
+    """Train until SIGTERM; exit with 1 and one line if the group refuses us."""
     os.dup2(os.open(settings.path("err"), os.O_WRONLY | os.O_CREAT | os.O_APPEND), sys.stderr.fileno())
     if settings.netns:
         from rigs.network_namespaces import enter

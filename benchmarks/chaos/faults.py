@@ -1,4 +1,4 @@
-"""What may happen to a group of peers. Each fault is injected, watched and repaired again."""
+"""Faults that a group of peers may suffer. Each function injects one, watches the group and repairs it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ Fault = Callable[[Rig], Watch]
 
 
 def _lose(rig: Rig, victim: Peer, harm: Callable[[], None], status: int) -> Watch:
-    """A peer goes, the others go on, and another one comes."""
+    """Let a peer go and the others go on."""
     with rig.watch(victim) as watch:
         harm()
         if victim.end() != status:
-            raise Hang(f"{victim.id} ended with {victim.end()}, not {status}: {victim.said()}")
+            raise Hang(f"{victim.id} ended with {victim.end()}, not {status}: {victim.errors()}")
         rig.drop(victim)
         rig.train_together()
     return watch
@@ -36,37 +36,37 @@ def peer_killed(rig: Rig) -> Watch:
 
 
 def peer_leaves(rig: Rig) -> Watch:
-    """SIGTERM: it says good-bye."""
+    """SIGTERM: it says goodbye."""
     victim = rig.anyone()
     return _lose(rig, victim, lambda: victim.signal(signal.SIGTERM), 0)
 
 
 def killed_in_a_reduction(rig: Rig) -> Watch:
-    """SIGKILL while the gradients are being added."""
+    """SIGKILL while gradients are being reduced."""
     victim = rig.anyone()
     return _lose(rig, victim, lambda: victim.tell("die in a reduction"), -signal.SIGKILL)
 
 
-def leader_killed_in_a_hand_over(rig: Rig) -> Watch:
-    """SIGKILL of the leader while a joiner takes its model."""
+def leader_killed_in_a_state_transfer(rig: Rig) -> Watch:
+    """SIGKILL of the leader while a joiner receives its model."""
     victim = rig.leader()
 
     def harm() -> None:
-        victim.tell("die in a hand-over")
+        victim.tell("die in a state transfer")
         rig.start()
 
     return _lose(rig, victim, harm, -signal.SIGKILL)
 
 
-def joiner_killed_in_a_hand_over(rig: Rig) -> Watch:
-    """SIGKILL of a peer that takes the model."""
+def joiner_killed_in_a_state_transfer(rig: Rig) -> Watch:
+    """SIGKILL of a joiner while it receives the model."""
     victim = rig.start()
-    victim.tell("die in a hand-over")
+    victim.tell("die in a state transfer")
     return _lose(rig, victim, lambda: None, -signal.SIGKILL)
 
 
 def leaders_killed(rig: Rig) -> Watch:
-    """The leader is killed, and its successors as soon as they lead."""
+    """SIGKILL of the leader, and of its successors as soon as they lead."""
     longest = Watch()
     for _ in range(LEADERS):
         victim = rig.leader()
@@ -76,7 +76,7 @@ def leaders_killed(rig: Rig) -> Watch:
 
 
 def peer_stopped(rig: Rig) -> Watch:
-    """SIGSTOP for longer than the time-out: dropped, and back after SIGCONT."""
+    """SIGSTOP for longer than the time-out: the peer is dropped, and returns after SIGCONT."""
     victim = rig.anyone()
     with rig.watch(victim) as watch:
         victim.signal(signal.SIGSTOP)
@@ -88,7 +88,7 @@ def peer_stopped(rig: Rig) -> Watch:
 
 
 def peer_hiccups(rig: Rig) -> Watch:
-    """SIGSTOP for less than the time-out: all wait, and nobody is dropped."""
+    """SIGSTOP for less than the time-out: all wait, and no peer is dropped."""
     victim = rig.anyone()
     with rig.watch() as watch:
         victim.signal(signal.SIGSTOP)
@@ -110,7 +110,7 @@ def peer_slow(rig: Rig) -> Watch:
 
 
 def broker_restarted(rig: Rig) -> Watch:
-    """SIGKILL of the broker; after a while there is another one at its address, and a joiner finds it."""
+    """SIGKILL of the broker; later, another one starts at its address, and joiners find it."""
     with rig.watch() as watch:
         rig.broker.kill()
         rig.train_together()
@@ -131,12 +131,12 @@ def broker_unreachable(rig: Rig, seconds: float = OUTAGE) -> Watch:
 
 
 def broker_unreachable_for_a_minute(rig: Rig) -> Watch:
-    """SIGSTOP of the broker, for so long that all connections to it are given up."""
+    """SIGSTOP of the broker for so long that all peers give up their connections to it."""
     return broker_unreachable(rig, 60.0)
 
 
 def broker_and_peer_killed(rig: Rig) -> Watch:
-    """Both at once: the survivors have to wait for the next broker."""
+    """SIGKILL of both at once: the survivors have to wait for the next broker."""
     victim = rig.anyone()
 
     def harm() -> None:
@@ -148,23 +148,23 @@ def broker_and_peer_killed(rig: Rig) -> Watch:
 
 
 def two_of_one_name(rig: Rig) -> Watch:
-    """A second peer takes the name of a live one: it is refused and says why in one line."""
+    """Start a second peer under the name of a live one: it is refused, and gives the reason in one line."""
     with rig.watch() as watch:
         twin = rig.start(rig.anyone().settings.name)
         rig.drop(twin)
-        if twin.end() != 1 or "refused" not in twin.said() or twin.said().count("\n") > 2:
-            raise Hang(f"{twin.id} ended with {twin.end()}: {twin.said()}")
+        if twin.end() != 1 or "refused" not in twin.errors() or twin.errors().count("\n") > 2:
+            raise Hang(f"{twin.id} ended with {twin.end()}: {twin.errors()}")
         rig.train_together()
     return watch
 
 
 def _told(peer: Peer, since: int) -> list[str]:
-    """What else than updates a peer has logged since it had so many events."""
+    """Return the events of a peer after the first `since`, other than updates."""
     return [event["event"] for event in peer.read()[since:] if event["event"] != "update"]
 
 
 def parameter_corrupted(rig: Rig) -> Watch:
-    """A bit of a replica changes by itself: found by the checksums, and cured from the leader."""
+    """Change a parameter of one replica: the checksums reveal it, and the leader's model replaces it."""
     victim = rig.follower()
     with rig.watch(victim) as watch:
         before = len(victim.read())
@@ -173,13 +173,13 @@ def parameter_corrupted(rig: Rig) -> Watch:
             lambda: _told(victim, before) == ["corrupted", "took"], f"{victim.id} is told that it differs"
         )
         rig.train_together()
-    if "differ from the leader's" not in victim.said():
+    if "differ from the leader's" not in victim.errors():
         raise Hang(f"{victim.id} did not log that it had diverged")
     return watch
 
 
 def clock_jumps(rig: Rig) -> Watch:
-    """The wall clock of a peer, as Python tells it, jumps by a day at every look."""
+    """Let the wall clock of a peer, as Python tells it, jump by a day at every call."""
     with rig.watch() as watch:
         rig.anyone().tell("jump")
         time.sleep(SLOW)
@@ -187,12 +187,12 @@ def clock_jumps(rig: Rig) -> Watch:
     return watch
 
 
-FAULTS: dict[str, tuple[Fault, int]] = {  # name -> the fault, and how often it comes compared with others
+FAULTS: dict[str, tuple[Fault, int]] = {  # name -> the fault, and its weight in the schedule
     "peer killed": (peer_killed, 6),
     "peer leaves": (peer_leaves, 4),
     "peer killed in a reduction": (killed_in_a_reduction, 6),
-    "leader killed in a hand-over": (leader_killed_in_a_hand_over, 4),
-    "joiner killed in a hand-over": (joiner_killed_in_a_hand_over, 4),
+    "leader killed in a state transfer": (leader_killed_in_a_state_transfer, 4),
+    "joiner killed in a state transfer": (joiner_killed_in_a_state_transfer, 4),
     "three leaders killed in a row": (leaders_killed, 2),
     "peer stopped beyond the time-out": (peer_stopped, 3),
     "peer stopped for less": (peer_hiccups, 3),

@@ -1,10 +1,10 @@
-"""Checks what the peers of a run have logged: no update lost, doubled or wrong, and all models equal.
+"""Check the logs of a run's peers: no update is lost, doubled or wrong, and all models are equal.
 
-A peer's log is cut into *stretches*, within which each update follows from the one before; a stretch ends
-where the peer takes the group's model, or with the peer. A peer that was hurt (killed, stopped, cut off) may
-have made an update that the others never saw: they have made another one of that version meanwhile, and the
-peer drops its own when it takes their model. The others' stretches together are the *chain*: one update for
-each version.
+A peer's log is cut into *stretches*, within which each update follows from the one before. A stretch ends
+where the peer adopts the group's model, or with the peer. A peer that was hurt (killed, stopped, cut off) may
+have made an update that the others never saw. They have then made another one of that version, and the peer
+drops its own when it adopts their model. The others' stretches together form the *chain*: one update for each
+version.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Event = dict[str, Any]
 
 @dataclass
 class History:
-    """What one process has logged since the last check."""
+    """The events that one process has logged since the last check."""
 
     name: str
     alive: bool
@@ -27,7 +27,7 @@ class History:
     events: list[Event]
 
     def stretches(self) -> list[list[Event]]:
-        """Its updates, cut where it took the group's model; the last stretch may be empty."""
+        """Return the updates, cut where the peer adopted the group's model; the last stretch may be empty."""
         stretches: list[list[Event]] = [[]]
         for event in self.events:
             if event["event"] == "took":
@@ -39,14 +39,14 @@ class History:
 
 @dataclass
 class Findings:
-    """What was wrong, and how many updates of peers that nobody had hurt did not make it into the chain."""
+    """The problems found, and the number of updates by unhurt peers that are missing from the chain."""
 
     problems: list[str] = field(default_factory=list)
     lost: int = 0
 
 
 class Ledger:
-    """Follows the chain of updates from check to check."""
+    """The chain of updates, followed from check to check."""
 
     def __init__(self) -> None:
         self.tip = 0  # the version of the last update of the chain
@@ -55,7 +55,7 @@ class Ledger:
         self._last_version: dict[str, int] = {}  # process -> version that it had last
 
     def check(self, histories: Collection[History]) -> Findings:
-        """Take in what has been logged since the last time, at a moment when the peers are one group."""
+        """Check all events since the last time, at a moment when the peers form one group."""
         findings = Findings()
         chain = self._extend_chain(histories, findings)
         for version in sorted(chain):
@@ -65,11 +65,11 @@ class Ledger:
         return findings
 
     def _extend_chain(self, histories: Iterable[History], findings: Findings) -> dict[int, Event]:
-        """The new updates of the chain by version, all there from the old tip to the new one."""
+        """Return the new updates of the chain by version; report gaps between the old tip and the new one."""
         new: dict[int, Event] = {}
         for history in sorted(histories, key=lambda h: (not h.alive, h.hurt)):
             stretches = history.stretches()
-            current = stretches.pop() if history.alive else []  # nothing of it was ever dropped
+            current = stretches.pop() if history.alive else []  # no update of it was ever dropped
             for update in itertools.chain(current, *stretches):
                 if update["version"] > self.tip:
                     new.setdefault(update["version"], update)
@@ -82,7 +82,7 @@ class Ledger:
         return new
 
     def _check_update(self, version: int, update: Event, findings: Findings) -> None:
-        """Its sum is right, and holds each contribution for the first time."""
+        """Report a wrong sum, or a contribution that was applied before."""
         if not update["right"]:
             findings.problems.append(f"version {version}: wrong sum {update['parts']}")
         for slot, (count, serials) in update["parts"].items():
@@ -92,7 +92,7 @@ class Ledger:
             self._last_serial[slot] = first + count - 1
 
     def _check_history(self, history: History, findings: Findings) -> None:
-        """Versions grow by one, never go back, and what was taken or made is the chain's."""
+        """Report versions that do not grow by one, and models that are not those of the chain."""
         last = self._last_version.get(history.name, 0)
         for event in history.events:
             version, kind = event["version"], event["event"]
@@ -100,7 +100,7 @@ class Ledger:
             if kind in ("update", "took") and not follows:
                 findings.problems.append(f"{history.name}: version {version} after {last}")
             if kind == "took" and self.models.get(version, event["model"]) != event["model"]:
-                findings.problems.append(f"{history.name}: took another model than that of version {version}")
+                findings.problems.append(f"{history.name}: adopted another model than version {version}'s")
             last = version
         self._last_version[history.name] = last
         stretches = history.stretches()
@@ -110,5 +110,5 @@ class Ledger:
             findings.lost += len(self._off_chain(itertools.chain(*stretches)))
 
     def _off_chain(self, updates: Iterable[Event]) -> list[int]:
-        """The versions of those updates that are not the chain's."""
+        """Return the versions of the updates that are not part of the chain."""
         return [u["version"] for u in updates if u["model"] != self.models.get(u["version"])]

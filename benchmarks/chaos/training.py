@@ -1,4 +1,4 @@
-"""Real training peers, `python -m agent.experiment` in its smallest form, and what their files may suffer."""
+"""Real training peers, `python -m agent.experiment` in its smallest form, and faults of their files."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from rigs.processes import Hang, Process, wait_until
 
 COUNTERS = ("time", "step", "updates", "model_version", "transitions", "dropped_gradients")
 ROWS = 10  # of a log, until a peer counts as training
-DISK = "700k"  # of the disk that runs full: some checkpoints of the smallest model
-WRITES = 0.3  # s, at most, from the start of training to a fault, while checkpoints are written all the time
+DISK = "700k"  # size of the disk that runs full: some checkpoints of the smallest model
+WRITES = 0.3  # s at most from training to a fault, while checkpoints are written all the time
 NAMES = ("a", "b")
 IS_ROOT = os.geteuid() == 0  # only root can mount small disks
 
@@ -50,11 +50,11 @@ class Training:
             self.train(name)
 
     def localdir(self, name: str) -> Path:
-        """Of `a` in the savedir, so that it suffers with it; of `b` elsewhere."""
+        """Return the directory of a peer's files: that of `a` is in the savedir and shares its faults."""
         return self.savedir / "a" if name == "a" else self.savedir.parent / name
 
     def rows(self, name: str) -> list[dict[str, str]]:
-        """The log of a peer."""
+        """Return the rows of a peer's log."""
         return read_rows(self.localdir(name) / "logs.tsv")
 
     def train(self, name: str, members: int = len(NAMES)) -> None:
@@ -69,30 +69,30 @@ class Training:
         wait_until(enough, f"{name} trains in a group of {members}")
 
     def leader(self) -> str:
-        """The peer that leads."""
+        """Return the name of the leader."""
         return next(name for name in NAMES if self.rows(name)[-1]["leader"] == "1")
 
     def written(self) -> int:
-        """When the checkpoint was last written, in ns of its file system."""
+        """Return when the checkpoint was last written, in ns of its file system."""
         return self.checkpoint.stat().st_mtime_ns
 
     def mount(self, options: str) -> None:
-        """Put a disk of its own in the place of the savedir, over what was there."""
+        """Mount a disk over the savedir."""
         subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", str(self.savedir)], check=True)
         self._mounted += 1
 
     def unmount(self) -> None:
-        """Take the last one away, whoever has files open on it."""
+        """Unmount the last disk, even if files on it are open."""
         subprocess.run(["umount", "--lazy", str(self.savedir)], check=True)
         self._mounted -= 1
 
     def kill(self, name: str) -> None:
-        """SIGKILL, at some moment, most likely within the write of a checkpoint."""
+        """Kill a peer at some moment, most likely while it writes a checkpoint."""
         time.sleep(self.random.uniform(0, WRITES))
         self.peers.pop(name).kill()
 
     def problems(self) -> str:
-        """What is wrong with the logs and with the checkpoint, or an empty text."""
+        """Return what is wrong with the logs or the checkpoint, or an empty text."""
         logs = {name: self.rows(name) for name in NAMES}
         for name, rows in logs.items():
             for counter in COUNTERS:
@@ -113,20 +113,20 @@ class Training:
 
 
 def leader_killed(training: Training) -> None:
-    """The leader is killed while it writes checkpoints; the other goes on, and the leader comes back."""
+    """Kill the leader while it writes checkpoints: the other goes on, and the leader comes back."""
     leader = training.leader()
     training.kill(leader)
     training.train(next(iter(training.peers)), members=1)
 
 
 def all_killed(training: Training) -> None:
-    """Nobody is left; those who come go on from the last checkpoint, and take back rows of their logs."""
+    """Kill all peers: the next ones continue from the last checkpoint, and take back rows of their logs."""
     for name in NAMES:
         training.kill(name)
 
 
 def disk_full(training: Training) -> None:
-    """No byte more can be written in the savedir: training goes on, and saves again when there is room."""
+    """Fill the disk of the savedir: training goes on, and saves again when there is room."""
     ballast = training.savedir / "ballast"
     with contextlib.suppress(OSError), open(ballast, "wb", buffering=0) as file:
         while True:
@@ -140,7 +140,7 @@ def disk_full(training: Training) -> None:
 
 
 def disk_read_only(training: Training) -> None:
-    """The savedir can only be read, as after an error of its disk; later it is as before."""
+    """Make the savedir read-only, as after an error of its disk, and writable again."""
     training.mount("ro")
     training.train("b")
     training.unmount()

@@ -1,15 +1,15 @@
-"""How much of their time many peers lose to each other and to the broker, on one machine.
+"""Measure how much of their time many peers lose to each other and to the broker, on one machine.
 
-    python -m benchmarks.scaling [least=1] [most=32] [seconds=4] [compute=0.05] [virtual=16]
+    python -m benchmarks.scaling
+    python -m benchmarks.scaling most=8 seconds=2
 
-1, 2, 4, ... peers, all real processes, whose stepping and learning are replaced by a sleep of `compute`
-seconds for each contribution, so that the cores are free for what is measured: counts, reductions and the
-broker.
-Efficiency is the peers' contributions per second over those of peers that never wait: once with peers that
-wait for each reduction before they compute again, and once with peers that compute meanwhile
-(`set_parallel_gradients(2)`). The other columns are of the latter. The overshoot is what updates hold more
-than the virtual batch of `virtual` contributions, in the mean. All peers share this machine's cores, which
-peers of their own machines would not.
+1, 2, 4, … peers run as real processes. A sleep of `compute` seconds for each contribution stands for stepping
+and learning, so that the cores are free for counts, reductions and the broker, which are what is measured.
+Efficiency is the peers' contributions per second, divided by those of peers that never wait: once for peers
+that wait for each reduction before they compute again, and once for peers that compute meanwhile
+(`set_parallel_gradients(2)`). The other columns belong to the latter. The overshoot is the mean size of
+updates beyond the virtual batch of `virtual` contributions. All peers share this machine's cores, unlike
+peers on machines of their own.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.cli.arguments import command
-from benchmarks.scaling import peer
-from benchmarks.scaling.peer import Options
+from benchmarks.scaling import sleeping_peer
+from benchmarks.scaling.sleeping_peer import Options
 from rigs.processes import Broker
 
 SETTLE = 1.0  # seconds of training together before the measurement
 TICKS = os.sysconf("SC_CLK_TCK")  # per second, of the processor times in /proc
 
 _forks = multiprocessing.get_context("forkserver")
-_forks.set_forkserver_preload(["benchmarks.scaling.peer"])
+_forks.set_forkserver_preload(["benchmarks.scaling.sleeping_peer"])
 
 
 def used(pid: int) -> tuple[float, float]:
-    """Seconds of processor time and resident MB of a process."""
+    """Return the processor time (s) and the resident memory (MB) of a process."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return (int(fields[11]) + int(fields[12])) / TICKS, pages * os.sysconf("SC_PAGE_SIZE") / 1e6
@@ -43,7 +43,7 @@ def used(pid: int) -> tuple[float, float]:
 
 @dataclass
 class Measured:
-    """What came out for so many peers."""
+    """The results for one number of peers."""
 
     rounds: float  # contributions per second of a peer
     batch: float  # contributions in an update, mean
@@ -52,14 +52,14 @@ class Measured:
 
 
 def measure(options: Options, count: int, parallel: int) -> Measured:
-    """Start so many peers, let them train, end them."""
+    """Start so many peers, let them train, and end them."""
     broker = Broker()
     pipes, processes = [], []
     try:
         for i in range(count):
             ours, theirs = _forks.Pipe()
             arguments = (options, broker.address, f"peer{i}", parallel, theirs)
-            processes.append(_forks.Process(target=peer.main, args=arguments, daemon=True))
+            processes.append(_forks.Process(target=sleeping_peer.main, args=arguments, daemon=True))
             processes[-1].start()
             theirs.close()
             pipes.append(ours)

@@ -1,4 +1,4 @@
-"""A peer of `benchmarks.scaling`, which sleeps where a real one steps its robots and learns."""
+"""A peer of `benchmarks.scaling`, which sleeps while a real one would step its robots and learn."""
 
 from __future__ import annotations
 
@@ -9,22 +9,31 @@ from multiprocessing.connection import Connection
 import torch
 
 import moolib
-from agent.config import Count
-from envs.schema import Positive
+from agent.cli.arguments import option
+from envs.schema import Count, Positive
 
 
 @dataclass(frozen=True)
 class Options:
-    least: Count = 1
-    most: Count = 32
-    seconds: Positive = 4.0
-    compute: Positive = 0.05
-    parameters: Count = 50_000  # about those of the Go2's policy
-    virtual: Count = 16
+    least: Count = option(1, "peers to begin with")
+    most: Count = option(32, "peers to end with")
+    seconds: Positive = option(4.0, "of each measurement")
+    compute: Positive = option(0.05, "seconds of sleep for a contribution")
+    parameters: Count = option(50_000, "of the model; about as many as the Go2's policy has")
+    virtual: Count = option(16, "contributions of an update, at least")
 
 
 def main(options: Options, address: str, name: str, parallel: int, rig: Connection) -> None:
-    """A peer that sleeps; tells that it trains with all, is told when to count, and gives its counts back."""
+    """Train, sleeping instead of computing.
+
+    Args:
+        options: Of the benchmark.
+        address: The broker's.
+        name: Of the peer.
+        parallel: Gradients that may be under way at once.
+        rig: Receives the number of members whenever it changes, sends when to begin and to end counting, and
+            receives the contributions and the batch sizes of updates in between.
+    """
     torch.set_num_threads(1)
     members, begin, end = 0, float("inf"), float("inf")
     contributions, batches = 0, list[int]()

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from agent.cli.overrides import compose
 from agent.config import ConfigError, differences, from_omegaconf
 from agent.experiment import CONF
-from rigs.settings import compose
 
 
 @pytest.mark.parametrize("env", ["go2", "go2_unitree"])

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.chaos.checked_peer import BODY, RAMP, Model, pattern
 from benchmarks.chaos.ledger import History, Ledger
-from benchmarks.chaos.peer import BODY, RAMP, Model, pattern
 
 ROOT = Path(__file__).parents[2]
 
@@ -84,7 +84,7 @@ def test_models_that_differ_are_found_even_if_they_are_seen_one_after_the_other(
     ledger = Ledger()
     assert not check(("a", True, False, [update(1), update(2)]), ledger=ledger).problems
     assert check(("b", True, False, [update(1), update(2, model=9)]), ledger=ledger).problems
-    assert "took another model" in check(("c", True, True, [took(2, model=9)]), ledger=ledger).problems[0]
+    assert "adopted another model" in check(("c", True, True, [took(2, model=9)]), ledger=ledger).problems[0]
 
 
 def test_no_waiting_depends_on_the_wall_clock():

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from benchmarks.hosts.__main__ import CUT, PEERS, Options, cut, training
+from benchmarks.hosts import CUT, PEERS, Options, cut, training
 from rigs.network_namespaces import Network, missing
 
 

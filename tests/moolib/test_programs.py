@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 import moolib
-from rigs.processes import Broker, Process
+from rigs.processes import Broker, Process, environment
 
 DOCS = Path(__file__).parents[2] / "docs" / "moolib.md"
 
@@ -19,7 +19,7 @@ def test_the_program_of_the_documentation(tmp_path):
     path = tmp_path / "cartpole.py"
     path.write_text(program)
     broker = Broker()
-    peers = [Process(str(path), broker.address) for _ in range(2)]
+    peers = [Process(str(path), broker.address, env=environment(OMP_NUM_THREADS="1")) for _ in range(2)]
     for peer in peers:
         assert peer.wait() == 0, peer.errors
         assert re.fullmatch(r"6\d updates, [12] peers", peer.lines[-1])

@@ -9,7 +9,7 @@ import sys
 from rich.console import Console
 
 from agent.cli.sweep import Outcome, choices, flags_first, table
-from rigs.settings import TINY
+from rigs.experiments import TINY
 
 
 def start(directory, *arguments: str) -> subprocess.Popen:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 
+from agent.cli.overrides import compose
 from agent.config import from_omegaconf
 from agent.errors import TrainingError
 from agent.logs.timer import Timer
@@ -18,7 +19,6 @@ from agent.training.actors import Actors
 from agent.training.statistics import GroupStatistics
 from envs import StepResult, make_pool
 from rigs.go2_tasks import task
-from rigs.settings import compose
 
 STEPS = 3
 

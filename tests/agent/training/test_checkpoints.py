@@ -8,6 +8,7 @@ import pytest
 import torch
 from rich.console import Console
 
+from agent.cli.overrides import compose
 from agent.config import ConfigError, from_omegaconf
 from agent.errors import CheckpointError
 from agent.experiment import start_rpc
@@ -16,7 +17,6 @@ from agent.storage import checkpoint
 from agent.training.checkpoints import Checkpoints, dump_batch
 from agent.training.learner import checksum
 from agent.training.peer import Peer
-from rigs.settings import compose
 
 DATA = Path(__file__).resolve().parents[2] / "data"
 SETTINGS = (

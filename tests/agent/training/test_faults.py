@@ -5,9 +5,8 @@ import signal
 
 from agent.storage import checkpoint
 from agent.training.learner import MAX_DROPPED_IN_A_ROW
-from rigs.experiments import experiments
+from rigs.experiments import TINY, experiments
 from rigs.processes import wait_until
-from rigs.settings import TINY
 
 COUNTERS = ("time", "step", "updates", "model_version", "transitions")
 WITH_NAN = """

@@ -7,6 +7,7 @@ import torch
 
 import moolib
 from agent.algorithms.objective import Metrics
+from agent.cli.overrides import compose
 from agent.config import from_omegaconf
 from agent.errors import TrainingError
 from agent.logs.timer import Timer
@@ -14,7 +15,6 @@ from agent.models.policy import make_policy
 from agent.training.gradient_worker import Gradient
 from agent.training.learner import MAX_DROPPED_IN_A_ROW, Learner, checksum
 from agent.training.statistics import GroupStatistics
-from rigs.settings import compose
 
 OBS, ACTIONS = 5, 3
 SETTINGS = (
