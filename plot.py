@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Plots logs.tsv, and writes the report of a run: `python plot.py --help`; the package `plots` does it."""
+"""Plot logs.tsv, or write the report of a run: `python plot.py --help`. Its code is in `plots`."""
 
 import sys
 
 
 def main() -> int:
-    """Runs the command; imports only when it is called, so that Ctrl-C ends it quietly at any moment."""
+    """Run the command; import only now, so that Ctrl-C ends it quietly at any moment."""
     try:
         from plots.command import main as command
 

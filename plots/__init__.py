@@ -1,5 +1,5 @@
-"""Curves and reports of training runs, read from what the peers write; `plot.py` is the command.
+"""Curves and reports of training runs, read from the files that the peers write; `plot.py` is the command.
 
-Arrows point downward: `command` → `report`, `terminal`, `picture` → `series` → `table`. Nothing here is
-imported by `agent`, `envs` or `moolib`.
+Imports point downward: `command` → `terminal`, `picture` → `series` → `table`, and `command` → `report` →
+`charts`, `run`, `walk` → `table`. Neither `agent` nor `envs` nor `moolib` imports anything from here.
 """

@@ -1,6 +1,6 @@
-"""Charts as inline SVG: colours come from the page's style sheet, so that they follow light and dark.
+"""Charts as inline SVG. Colours come from the page's style sheet, so that they follow light and dark mode.
 
-Every chart carries its numbers in `data-chart`, which the page's script shows under the pointer.
+Every chart carries its numbers in `data-chart`; the page's script shows them under the pointer.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ class Chart:
     """A titled chart.
 
     Attributes:
-        title: What is shown.
+        title: Of the chart.
         unit: Of the y axis.
         lines: The curves.
         x_unit: Name and unit of the x axis.
-        note: A sentence below.
-        stacked: Whether the curves are areas on top of one another.
-        whole: Whether the values are counts, so that there are none between whole numbers.
+        note: A sentence below the chart.
+        stacked: The curves are areas on top of one another.
+        whole: The values are counts, so that ticks are whole numbers.
     """
 
     title: str
@@ -58,7 +58,7 @@ class Chart:
 
     @property
     def svg(self) -> Markup:
-        """The drawing; a line that says so if there is nothing to draw."""
+        """The drawing, or a line that says that there is nothing to draw."""
         lines = [line for line in map(_thin, self.lines) if np.isfinite(line.y).any()]
         if not lines:
             return Markup('<p class="muted">no values in the log</p>')
@@ -87,7 +87,7 @@ class Chart:
 
 
 class _Scale:
-    """From values to places in the drawing."""
+    """The map from values to places in the drawing."""
 
     def __init__(self, lines: Sequence[Line], whole: bool) -> None:
         xs = np.concatenate([line.x[np.isfinite(line.y)] for line in lines])
@@ -110,7 +110,7 @@ class _Scale:
 
 
 def _thin(line: Line) -> Line:
-    """A line of at most `MAX_POINTS` points, each the mean of its neighbours (a band keeps its extremes)."""
+    """Return a line of at most `MAX_POINTS` points: means of neighbours, and the extremes of a band."""
     size = -(-len(line.x) // MAX_POINTS)
     if size <= 1:
         return line
@@ -131,7 +131,7 @@ def _thin(line: Line) -> Line:
 
 
 def _stack(lines: Sequence[Line]) -> list[Line]:
-    """Each line on top of those before it, its band reaching down to them."""
+    """Return each line on top of those before it, with a band that reaches down to them."""
     stacked, floor = [], np.zeros(len(lines[0].x))
     for line in lines:
         top = floor + np.nan_to_num(line.y)
@@ -189,12 +189,12 @@ def _points(x: np.ndarray, y: np.ndarray) -> list[str]:
 
 
 def _numbers(values: np.ndarray) -> list[float | None]:
-    """Four digits of each value, for JSON, which has no NaN."""
+    """Return four digits of each value, or None for NaN, which JSON lacks."""
     return [float(f"{value:.4g}") if np.isfinite(value) else None for value in values]
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number for people: `12,300`, `0.05`, `1.2 M`; a dash for one that is not there."""
+    """Return a number as text: `12,300`, `0.05`, `1.2 M`; a dash for one that is not finite."""
     if not np.isfinite(value):
         return "–"
     if abs(value) >= 1e6:

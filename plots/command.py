@@ -25,21 +25,21 @@ examples:
   python plot.py --report latest --out report.html
   watch -n3 --color python plot.py logs.tsv --ykey mean_episode_return --window 500
 
-A directory stands for every logs.tsv in it. A log may still be growing: a half-written last line is left out.
-Cells that are empty or not finite, and logs without a column, are left out too. Colours are always on, also
-for `watch --color`; NO_COLOR=1 or --no-color turns them off."""
+A directory stands for every logs.tsv in it. A log may still be growing: a half-written last line is ignored,
+as are cells that are empty or not finite, and logs without the column. Colours are always on, so that
+`watch --color` works; NO_COLOR=1 or --no-color turns them off."""
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line, checked.
+    """Return the options of a command line, checked.
 
     Raises:
-        PlotError: an option has a value that cannot be used.
-        SystemExit: help was asked for, or an option is unknown.
+        PlotError: An option has a value that cannot be used.
+        SystemExit: Help was asked for, or an option is unknown.
     """
     parser = argparse.ArgumentParser(
         prog="plot.py",
-        description="Plots the columns of logs.tsv in the terminal or into a picture; writes a run's report.",
+        description="Plot columns of logs.tsv in the terminal or into a picture, or write a run's report.",
         epilog=USAGE,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -55,18 +55,18 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="mean ± standard deviation over logs: all; run (over each run's peers); or a setting such as "
         "seed or algorithm.name (a curve for each of its values)",
     )
-    parser.add_argument("--panels", action="store_true", help="a plot of its own for each column of --ykey")
+    parser.add_argument("--panels", action="store_true", help="a separate plot for each column of --ykey")
     parser.add_argument("--logx", action="store_true", help="logarithmic x axis")
     parser.add_argument("--logy", action="store_true", help="logarithmic y axis")
-    parser.add_argument("--follow", action="store_true", help="draw again and again until Ctrl-C")
+    parser.add_argument("--follow", action="store_true", help="redraw until Ctrl-C")
     parser.add_argument(
-        "--interval", type=float, default=2.0, metavar="S", help="seconds between drawings of --follow"
+        "--interval", type=float, default=2.0, metavar="S", help="seconds between two frames of --follow"
     )
     parser.add_argument("--png", type=Path, metavar="OUT", help="write a picture instead")
-    parser.add_argument("--svg", type=Path, metavar="OUT", help="the same, in lines instead of pixels")
+    parser.add_argument("--svg", type=Path, metavar="OUT", help="the same as vector graphics")
     parser.add_argument("--list", action="store_true", help="list the columns, their newest values and units")
     parser.add_argument(
-        "--report", type=Path, metavar="RUN", help="write a page about the run in a directory"
+        "--report", type=Path, metavar="RUN", help="write a page about the run in this directory"
     )
     parser.add_argument(
         "--out", type=Path, default=Path("report.html"), help="file of --report (default: %(default)s)"
@@ -84,7 +84,7 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check(options: argparse.Namespace) -> None:
-    """Raises PlotError for values that cannot be used, alone or together."""
+    """Raise PlotError for values that cannot be used, alone or together."""
     if bool(options.files) == bool(options.report):
         raise PlotError("give logs or directories to plot, or --report RUN; --help has examples")
     for name, least in (("window", 1), ("width", terminal.MIN_WIDTH), ("height", terminal.MIN_HEIGHT)):
@@ -98,13 +98,11 @@ def _check(options: argparse.Namespace) -> None:
         if path is not None and path.suffix != f".{name}":
             raise PlotError(f"--{name} {path}: must end in .{name}")
     if options.follow and (options.png or options.svg or options.list or options.report):
-        raise PlotError(
-            "--follow draws in the terminal: it does not go with --png, --svg, --list or --report"
-        )
+        raise PlotError("--follow draws in the terminal: it excludes --png, --svg, --list and --report")
 
 
 def render(options: argparse.Namespace) -> str:
-    """Reads the files and does what was asked for once; returns the text to print."""
+    """Read the files, and plot or list them once; return the text to print."""
     tables = [read_table(path) for path in find_logs(options.files)]
     if options.list:
         return "\n\n".join(list_columns(table) for table in tables)
@@ -140,7 +138,7 @@ def _title(keys: Sequence[str], options: argparse.Namespace) -> str:
 
 
 def list_columns(table: Table) -> str:
-    """A log's columns: name, newest value, unit and meaning, one per line."""
+    """Return a log's columns, one per line: name, newest value, unit and meaning."""
     from agent.logs.columns import describe
 
     newest = table.rows[-1] if table.rows else [""] * len(table.names)
@@ -155,7 +153,7 @@ def list_columns(table: Table) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command; returns its exit status."""
+    """Run the command; return the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show block characters
     try:
@@ -177,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _render_or_say(options: argparse.Namespace) -> str:
-    """A frame of --follow: a file that is not there yet is waited for."""
+    """Return a frame of --follow, which waits for files that do not exist yet."""
     try:
         return render(options)
     except PlotError as error:

@@ -19,12 +19,12 @@ def save(
     log_x: bool = False,
     log_y: bool = False,
 ) -> None:
-    """Draws panels (title, curves) one below the other into a .png or .svg file.
+    """Draw panels (title, curves) one below the other into a .png or .svg file.
 
-    With a rolling mean, the values themselves are pale behind it; a spread is a pale band.
+    Behind a rolling mean, the values themselves are pale; a spread is a pale band.
 
     Raises:
-        PlotError: matplotlib is not installed, or the file cannot be written.
+        PlotError: Matplotlib is not installed, or the file cannot be written.
     """
     try:
         from matplotlib.figure import Figure

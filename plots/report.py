@@ -20,13 +20,13 @@ from plots.table import PlotError
 
 TEMPLATE = Path(__file__).with_name("report.html.j2")
 SHARES = {"acting": 0, "waiting": 1, "learning": 2, "reducing": 3}  # of wall time, and their colours
-REST = 5  # colour of the rest
-TIME_UNITS = ((3 * 3600.0, 3600.0, "h"), (600.0, 60.0, "min"), (0.0, 1.0, "s"))  # from so many s on
+REST = 5  # colour of the remaining time
+TIME_UNITS = ((3 * 3600.0, 3600.0, "h"), (600.0, 60.0, "min"), (0.0, 1.0, "s"))  # least s, s of the unit
 
 
 @dataclass
 class Walk:
-    """The policy's evaluation and pictures; what could not be had says why in `missing`."""
+    """The policy's evaluation and pictures, and in `missing` the reasons for those that there are not."""
 
     heads: list[str] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
@@ -40,10 +40,10 @@ class Walk:
 
 
 def write(path: Path, out: Path) -> str:
-    """Writes the report of the run at `path`; returns what to tell the user.
+    """Write the report of the run at `path`; return a line for the user.
 
     Raises:
-        PlotError: there is no run, or the page cannot be written.
+        PlotError: There is no run, or the page cannot be written.
     """
     run = load_run(path)
     page = render(run, look(run))
@@ -55,7 +55,7 @@ def write(path: Path, out: Path) -> str:
 
 
 def look(run: Run) -> Walk:
-    """Evaluates and films the run's newest policy, as far as that is possible here."""
+    """Evaluate and film the run's newest policy, as far as this machine can."""
     walk = Walk()
     if run.checkpoint is None:
         walk.missing.append(f"no evaluation and pictures: there is no checkpoint in {run.directory} yet")
@@ -85,7 +85,7 @@ def _or_nan(value: float | None) -> float:
 
 
 def render(run: Run, walk: Walk) -> str:
-    """The page."""
+    """Return the page."""
     environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
     environment.filters["number"] = number
     return environment.from_string(TEMPLATE.read_text()).render(
@@ -103,13 +103,14 @@ def render(run: Run, walk: Walk) -> str:
 
 
 def subtitle(run: Run) -> str:
+    """Return task, algorithm and model in one line."""
     env, algorithm, model = (run.config.get(key, {}) for key in ("env", "algorithm", "model"))
     sizes = " × ".join(map(str, model.get("hidden_sizes", [])))
     return f"{env.get('name')} · {algorithm.get('name')} · {model.get('name')} {sizes}"
 
 
 def headline(run: Run, walk: Walk) -> list[tuple[str, str, str]]:
-    """Numbers to see first: name, value, remark."""
+    """Return the numbers to see first: name, value, remark."""
     log, seconds = run.log, last(run.log, "time")
     steps = last(log, "step")
     tiles = [
@@ -140,7 +141,7 @@ def headline(run: Run, walk: Walk) -> list[tuple[str, str, str]]:
 
 
 def charts(run: Run) -> list[Chart]:
-    """The curves of the run over training time."""
+    """Return the curves of the run over training time."""
     log = run.log
     scale, unit = next((s, u) for least, s, u in TIME_UNITS if last(log, "time") >= least)
     time, unit = log.column("time") / scale, f"training time, {unit}"
@@ -166,7 +167,7 @@ def charts(run: Run) -> list[Chart]:
             "m/s, rad/s",
             [line("velocity, m/s", "lin_vel_error"), line("yaw rate, rad/s", "yaw_rate_error", 1)],
             unit,
-            "With the noise of exploring actions and the time that each new command takes to be reached.",
+            "With exploration noise, and with the time that it takes to reach each new command.",
         ),
         Chart("Episodes ended by a fall", "share", [Line("falls / episodes", time, fallen, color=4)], unit),
         Chart(
@@ -203,7 +204,7 @@ def charts(run: Run) -> list[Chart]:
 
 
 def accounting(run: Run) -> tuple[list[list[str]], str]:
-    """Quantity, modeled, measured, their ratio and what lies between; or why there is no such table."""
+    """Return quantity, modeled, measured, their ratio and the reason; or why there is no such table."""
     try:
         found = run_summary.read(run.log.path)
         lines = run_summary.compare(from_settings(found.as_asked_for()), found)
@@ -217,7 +218,7 @@ def accounting(run: Run) -> tuple[list[list[str]], str]:
 
 
 def peers(run: Run) -> list[list[str]]:
-    """Name, host, cores, first and last row, share of leading, own steps and rate of each peer."""
+    """Return name, host, cores, first and last row, share of leading, own steps and rate of each peer."""
     rows = []
     for table in run.peers:
         time, meta = table.column("time"), table.meta
@@ -236,7 +237,7 @@ def peers(run: Run) -> list[list[str]]:
 
 
 def settings(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str]]:
-    """Every setting, as on the command line."""
+    """Return every setting as on the command line."""
     rows: list[tuple[str, str]] = []
     for key, value in config.items():
         if isinstance(value, Mapping):
@@ -247,7 +248,7 @@ def settings(config: Mapping[str, Any], prefix: str = "") -> list[tuple[str, str
 
 
 def provenance(run: Run) -> list[tuple[str, str]]:
-    """What made this run: code, machine, versions, files."""
+    """Return the origin of the run: code, machine, versions, files."""
     meta = run.meta
     versions = {"python": meta.get("python", "–"), **meta.get("packages", {})}
     return [

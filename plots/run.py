@@ -16,12 +16,11 @@ CHECKPOINT = "checkpoint.safetensors"
 
 @dataclass(frozen=True)
 class Run:
-    """What one training left on the disk.
+    """The files that one training run has written.
 
     Attributes:
-        directory: Where it lies, `savedir` of the run or `localdir` of a peer.
-        peers: The logs of its peers that have rows, first the described one that
-            saw most of the training.
+        directory: `savedir` of the run, or `localdir` of a peer.
+        peers: The logs with rows, first the one with a `meta.json` that has the most rows.
         checkpoint: The newest policy; None if there is none.
     """
 
@@ -31,11 +30,12 @@ class Run:
 
     @property
     def log(self) -> Table:
-        """The log whose group columns tell about the whole run."""
+        """The log whose group columns describe the whole run."""
         return self.peers[0]
 
     @property
     def meta(self) -> dict[str, Any]:
+        """The metadata beside that log."""
         return self.log.meta
 
     @property
@@ -46,10 +46,10 @@ class Run:
 
 
 def load_run(path: Path) -> Run:
-    """Finds a run's files from its directory, from one of its peers', or from a log.
+    """Find a run's files from its directory, from that of a peer, or from a log.
 
     Raises:
-        PlotError: there is no log with a row, or no `meta.json` beside it.
+        PlotError: There is no log with a row, or no `meta.json` beside it.
     """
     directory = path.parent if path.is_file() else path
     if not directory.is_dir():
@@ -72,7 +72,7 @@ def load_run(path: Path) -> Run:
 
 
 def compare_checksums(peers: Sequence[Table]) -> tuple[int, int]:
-    """How many checksums several peers wrote for the same update, and how many of those agree."""
+    """Return the number of updates whose checksum several peers wrote, and of those on which they agree."""
     seen: dict[str, set[str]] = {}
     count: dict[str, int] = {}
     for table in peers:
@@ -87,14 +87,14 @@ def compare_checksums(peers: Sequence[Table]) -> tuple[int, int]:
 
 
 def last(table: Table, name: str) -> float:
-    """The newest value of a column, NaN if it has none."""
+    """Return the newest value of a column, or NaN."""
     values = table.column(name)
     values = values[~np.isnan(values)]
     return float(values[-1]) if len(values) else float("nan")
 
 
 def mean(table: Table, name: str) -> float:
-    """The mean of a column's values, NaN if it has none."""
+    """Return the mean of a column's values, or NaN."""
     values = table.column(name)
     values = values[~np.isnan(values)]
     return float(values.mean()) if len(values) else float("nan")

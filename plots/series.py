@@ -22,7 +22,7 @@ class Series:
         x: `[points]`.
         y: `[points]`, as in the file; of several logs, their mean.
         smooth: `[points]`, the rolling mean of `y`.
-        spread: `[points]`, standard deviation between the logs of a mean, NaN where there is but one; None
+        spread: `[points]`, standard deviation between the logs of a mean, NaN where there is only one; None
             for the curve of one log.
     """
 
@@ -34,7 +34,7 @@ class Series:
 
 
 def rolling_mean(values: np.ndarray, window: int) -> np.ndarray:
-    """Mean of each value and the up to `window - 1` before it; `values` `[n]` are finite."""
+    """Return the mean of each value and up to `window - 1` before it; `values` `[n]` are finite."""
     if window == 1 or not len(values):
         return values
     sums = np.cumsum(np.concatenate([[0.0], values]))
@@ -53,20 +53,20 @@ def make_series(
     log_x: bool = False,
     log_y: bool = False,
 ) -> list[Series]:
-    """One series for each log (or group of logs) and key that has values; those without are left out.
+    """Return one series for each log (or group of logs) and key that has values.
 
     Args:
         tables: The logs.
         xkey: Column along the x axis.
         ykeys: Columns to plot.
         window: Rows of the rolling mean, taken within each log.
-        group: None for a curve of each log, or whose mean a curve is: `all`, `run` (the peers of each run),
-            or a setting such as `seed` or `algorithm.name` (the logs of each of its values).
+        group: None for a curve of each log, or the logs whose mean is one curve: `all`, `run` (the peers of
+            each run), or a setting such as `seed` or `algorithm.name` (the logs of each of its values).
         log_x: Leave out points that a logarithmic x axis cannot show.
         log_y: The same for the y axis.
 
     Raises:
-        PlotError: no log has such a column, or a log has no such setting.
+        PlotError: No log has such a column, or a log has no such setting.
     """
     for key in (xkey, *ykeys):
         _check_column(tables, key)
@@ -94,7 +94,7 @@ def make_series(
 
 
 def _check_column(tables: Sequence[Table], key: str) -> None:
-    """Raises PlotError if there are columns, but none has this name."""
+    """Raise PlotError if there are columns, but none has this name."""
     with_columns = [table for table in tables if table.names]
     if with_columns and not any(key in table.names for table in with_columns):
         first = with_columns[0]
@@ -104,7 +104,7 @@ def _check_column(tables: Sequence[Table], key: str) -> None:
 def _curve(
     table: Table, xkey: str, key: str, window: int, log_x: bool, log_y: bool
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray] | None:
-    """x, y and smoothed y of one log, without the points that cannot be shown; None if none is left."""
+    """Return x, y and smoothed y of one log without the points that cannot be shown; None if none is left."""
     x, y = table.column(xkey), table.column(key)
     there = ~np.isnan(x) & ~np.isnan(y)
     there &= (x > 0) | (not log_x)
@@ -115,7 +115,7 @@ def _curve(
 
 
 def _group_label(table: Table, group: str) -> str:
-    """Which group a log belongs to."""
+    """Return the group of a log."""
     if group == "all":
         return "all"
     if group == "run":
@@ -125,9 +125,9 @@ def _group_label(table: Table, group: str) -> str:
 
 
 def _mean_series(label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], log_x: bool) -> Series:
-    """Mean of curves (x, y) that have points at different places, which are joined by straight lines.
+    """Return the mean of curves (x, y), whose points are joined by straight lines.
 
-    It reaches as far as at least half of the curves do.
+    It extends as far as at least half of the curves do.
     """
     low, high = min(x.min() for x, _ in curves), max(x.max() for x, _ in curves)
     grid = np.geomspace(low, high, GRID) if log_x else np.linspace(low, high, GRID)
@@ -145,7 +145,7 @@ def _mean_series(label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], lo
 
 
 def _file_labels(paths: Sequence[Path]) -> list[str]:
-    """The shortest ends of the paths, in whole names, that tell them apart."""
+    """Return the shortest ends of the paths, in whole names, that differ from one another."""
     longest = max(len(path.parts) for path in paths)
     for count in range(1, longest):
         labels = ["/".join(path.parts[-count:]) for path in paths]

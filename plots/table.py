@@ -1,4 +1,4 @@
-"""Logs as they are at this moment: tab-separated files that may still be growing."""
+"""Logs at this moment: tab-separated files that may still be growing."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ META = "meta.json"
 
 
 class PlotError(Exception):
-    """The files do not hold what was asked for; the message is one line for the user."""
+    """The files cannot be plotted as asked; the message is one line for the user."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Table:
     rows: list[list[str]]
 
     def column(self, name: str) -> np.ndarray:
-        """The values `[rows]` of a column, NaN where there is no finite number or no such column."""
+        """Return the values of a column `[rows]`, NaN without a finite number or without such a column."""
         if name not in self.names:
             return np.full(len(self.rows), np.nan)
         index = self.names.index(name)
@@ -38,7 +38,7 @@ class Table:
 
     @cached_property
     def meta(self) -> dict[str, Any]:
-        """The `meta.json` that lies next to the log; empty without a whole one."""
+        """The content of the `meta.json` beside the log; empty if that is missing or damaged."""
         try:
             meta = json.loads((self.path.parent / META).read_text())
         except (OSError, ValueError):
@@ -46,10 +46,10 @@ class Table:
         return meta if isinstance(meta, dict) and isinstance(meta.get("config"), dict) else {}
 
     def setting(self, key: str) -> Any:
-        """A setting of the run, `key` as on the command line (`algorithm.name`).
+        """Return a setting of the run; `key` is as on the command line (`algorithm.name`).
 
         Raises:
-            PlotError: the run's configuration is not there, or has no such key.
+            PlotError: The run's configuration is missing, or has no such key.
         """
         value = self.meta.get("config")
         if value is None:
@@ -69,10 +69,10 @@ def _number(cell: str) -> float:
 
 
 def read_table(path: Path) -> Table:
-    """Reads the complete lines of a file of tab-separated values; without any, the table is empty.
+    """Return the complete lines of a file of tab-separated values; without any, the table is empty.
 
     Raises:
-        PlotError: there is no such file, or it cannot be read.
+        PlotError: The file is missing or cannot be read.
     """
     try:
         text = path.read_text(errors="replace")
@@ -86,12 +86,12 @@ def read_table(path: Path) -> Table:
 
 
 def find_logs(paths: Iterable[Path]) -> list[Path]:
-    """The logs that are meant: a file is one, a directory stands for every `logs.tsv` in it, sorted.
+    """Return the logs at these paths: a directory stands for every `logs.tsv` in it, sorted.
 
     Raises:
-        PlotError: a directory holds none.
+        PlotError: A directory holds none.
     """
-    found: dict[Path, Path] = {}  # a log that is reached by several links counts once
+    found: dict[Path, Path] = {}  # a log with several links counts once
     for path in paths:
         logs = sorted(path.rglob(LOG)) if path.is_dir() else [path]
         if not logs:

@@ -1,4 +1,4 @@
-"""Plots as text."""
+"""Plots as text, in the terminal."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ COLORS = ("green", "magenta", "cyan", "yellow", "red", "blue")
 VALUE_WIDTH = 30  # columns of a legend's entry around its label: colour mark, newest value and spread
 FRAME_LINES = 5  # title, frame above and below, labels of the x axis, legend
 MIN_WIDTH, MIN_HEIGHT = 40, 8
-MARGIN = 4  # columns that a label at the right end of the x axis may stand out by
+MARGIN = 4  # columns by which a label at the right end of the x axis may stick out
 
 
 def terminal_plot(
@@ -26,9 +26,9 @@ def terminal_plot(
     log_x: bool = False,
     log_y: bool = False,
 ) -> str:
-    """The plot as text of at most `width` columns and about `height` lines.
+    """Return the plot as text of at most `width` columns and about `height` lines.
 
-    A mean's spread is shown as two rows of dots, one standard deviation above and below.
+    Two rows of dots show a mean's spread, one standard deviation above and below.
     """
     import uniplot
 
@@ -54,7 +54,7 @@ def terminal_plot(
 
 
 def _edges(series: Series, width: int, log_y: bool) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Points (x, y) along the upper and the lower edge of a spread, sparse enough to be seen as dots."""
+    """Return points (x, y) along the upper and the lower edge of a spread, sparse enough for dots."""
     if series.spread is None:
         return []
     edges = []
@@ -68,7 +68,7 @@ def _edges(series: Series, width: int, log_y: bool) -> list[tuple[np.ndarray, np
 
 
 def newest(series: Series) -> str:
-    """The last value of a curve and its spread, in words."""
+    """Return the last value of a curve and its spread as text."""
     text = f"{series.smooth[-1]:.4g}"
     if series.spread is not None and np.isfinite(series.spread[-1]):
         text += f" ± {series.spread[-1]:.2g}"
@@ -76,10 +76,10 @@ def newest(series: Series) -> str:
 
 
 def follow(draw: Callable[[], str], interval: float) -> None:
-    """Draws each frame over the last one, without clearing the screen first, until Ctrl-C.
+    """Draw each frame over the last one, without clearing the screen first, until Ctrl-C.
 
     Args:
-        draw: The next frame.
+        draw: Returns the next frame.
         interval: Seconds between two frames.
     """
     on_screen = sys.stdout.isatty()

@@ -1,4 +1,4 @@
-"""What a report shows of the policy itself: its evaluation and pictures of its walk."""
+"""The part of a report about the policy itself: its evaluation and pictures of its walk."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ SPEED = (0.8, 0.0, 0.0)  # m/s, m/s, rad/s
 
 
 def load(checkpoint: Path) -> loading.LoadedPolicy:
-    """The policy.
+    """Return the policy of a checkpoint.
 
     Raises:
-        PlotError: it cannot be used; says why.
+        PlotError: The checkpoint cannot be used.
     """
     try:
         return loading.load(checkpoint)
@@ -40,12 +40,12 @@ def load(checkpoint: Path) -> loading.LoadedPolicy:
 
 
 def measure(policy: loading.LoadedPolicy) -> evaluation.Report:
-    """The evaluation of `agent.evaluate`, with few robots."""
+    """Return the evaluation of `agent.evaluate` with few robots."""
     return evaluation.evaluate(policy.policy, policy.env, robots=ROBOTS)
 
 
 def table(report: evaluation.Report) -> tuple[list[str], list[list[str]]]:
-    """Headings and rows, the last of all commands together."""
+    """Return headings and rows, the last of which is of all commands together."""
     columns = evaluation.TRACKING | evaluation.GAIT
     names = [f"{vx:g}, {vy:g}, {yaw:g}" for vx, vy, yaw in report.commands]
     summaries = [*report.per_command, report.overall]
@@ -59,10 +59,10 @@ def table(report: evaluation.Report) -> tuple[list[str], list[list[str]]]:
 
 
 def stills(policy: loading.LoadedPolicy) -> list[str]:
-    """One gait cycle seen from the side, as data URLs of JPEGs.
+    """Return one gait cycle seen from the side, as data URLs of JPEGs.
 
     Raises:
-        PlotError: no picture can be made on this machine.
+        PlotError: This machine cannot render.
     """
     scene = Scene(policy, 1, "train", 0, 1.0, meshes=False)
     try:
@@ -86,10 +86,10 @@ def stills(policy: loading.LoadedPolicy) -> list[str]:
 
 
 def animation(policy: loading.LoadedPolicy) -> str:
-    """The robot on its tour, as the data URL of a GIF.
+    """Return the robot on its tour, as the data URL of a GIF.
 
     Raises:
-        PlotError: no picture can be made on this machine, or a package is missing.
+        PlotError: This machine cannot render, or a package is missing.
     """
     scene = Scene(policy, 1, "train", 0, 1.0, meshes=False)
     try:
