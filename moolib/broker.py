@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import itertools
 import json
 import signal
@@ -121,13 +122,14 @@ class Broker:
             self._rpc.messages.send(peer, f"group.refused/{group}", *reason)
 
     def _new_group(self, group: str) -> Membership:
-        def push(sync_id: int, roster: list[str]) -> None:
-            for name in roster:
-                self._rpc.messages.send(name, f"group.epoch/{group}", sync_id, roster)
-
+        push = functools.partial(weak(self._push), group)
         members = Membership(group, push, self._rpc.messages.call_later, time.monotonic)
         self._groups[group] = members
         return members
+
+    def _push(self, group: str, sync_id: int, roster: list[str]) -> None:
+        for name in roster:
+            self._rpc.messages.send(name, f"group.epoch/{group}", sync_id, roster)
 
     def _ping(self, peer: str, group: str, sync_id: int, status: dict[Any, Any]) -> None:
         members = self._groups.get(group)

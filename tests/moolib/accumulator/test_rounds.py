@@ -211,7 +211,7 @@ def test_full_speed_after_a_pause_of_a_program_that_contributes_once(join, skips
     for member in members:
         member.accumulator.set_virtual_batch_size(64)
     gather(members)
-    a, b = programs = [Once(member, key) for member in members]
+    a, _b = programs = [Once(member, key) for member in members]
     run(programs, lambda: a.accumulator.model_version() >= 10)
     run([a], skips)  # b pauses for longer than the time-out
     paused_at = a.accumulator.model_version()
