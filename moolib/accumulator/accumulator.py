@@ -36,12 +36,12 @@ from moolib.accumulator.gradient_buffer import Counts, GradientBuffer, GradientL
 from moolib.accumulator.rounds import CHECK_INTERVAL
 from moolib.future import RpcError, fresh
 from moolib.group.group import Group
+from moolib.limits import MAX_BATCH_SIZE
 from moolib.rpc.rpc import Rpc
 from moolib.weak import weak
 
 GIL_PAUSE = 2e-5  # s; lets the control thread run beside programs that call update() without pause
 SHARE_INTERVAL = 10.0  # s after which the leader sends its buffers again
-MAX_BATCH_SIZE = 1 << 24  # sums of batch sizes travel in float32, which is exact up to here
 
 
 class Accumulator:

@@ -135,8 +135,8 @@ class Rounds:
     def _next_contribution(self) -> Contribution | None:
         """Wait for a contribution or a skip; return None if the program does not answer in time.
 
-        One that was made for an earlier step, or for a model that has been replaced since, is dropped: it does
-        not take our turn, and the program is asked again. But it shows that the program is alive.
+        One that was made for an earlier step, or for a model that has been replaced since, is dropped: it
+        does not take our turn, and the program is asked again. But it shows that the program is alive.
         """
         exchange, alone = self._exchange, self._group.size == 1
         deadline = time.monotonic() + (0.0 if self._idle else self._timeout)

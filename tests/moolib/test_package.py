@@ -49,9 +49,15 @@ def test_systems_other_than_linux():
     code = """
 import os, select, signal, socket, sys
 sys.modules["resource"] = sys.modules["fcntl"] = None
-for module, name in [(os, "memfd_create"), (os, "fork"), (select, "poll"), (signal, "SIGHUP"), (signal, "SIGKILL"),
-                     (socket, "AF_UNIX"), (socket, "SOCK_SEQPACKET"), (socket, "recv_fds"), (socket, "send_fds")]:
-    delattr(module, name)
+missing = {
+    os: ["memfd_create", "fork"],
+    select: ["poll"],
+    signal: ["SIGHUP", "SIGKILL"],
+    socket: ["AF_UNIX", "SOCK_SEQPACKET", "recv_fds", "send_fds"],
+}
+for module, names in missing.items():
+    for name in names:
+        delattr(module, name)
 import moolib, moolib.broker
 for name in moolib.__all__:
     getattr(moolib, name)

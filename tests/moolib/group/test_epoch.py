@@ -25,6 +25,17 @@ def test_values_are_published_and_received_by_channel():
     assert one.rendezvous("model").get("key") == b"ours"
 
 
+def test_channels_may_have_any_name():
+    published = []
+    one, other = epoch(published), epoch()
+    for channel in ("a/b", "a", "%", "a%2Fb", "\udce9", ""):
+        one.rendezvous(channel).set("x/y", channel.encode(errors="replace"))
+    for _, key, value in published:
+        other.receive(key, value)
+    for channel in ("a/b", "a", "%", "a%2Fb", "\udce9", ""):
+        assert other.rendezvous(channel).get("x/y") == channel.encode(errors="replace")
+
+
 def test_the_end_of_the_epoch_ends_all_waiting_now_and_later():
     one = epoch()
     early = one.rendezvous("early")
