@@ -44,7 +44,7 @@ def test_sort_order(peers):
 def test_groups_of_one_broker_are_independent(peers):
     a, b = peers("a", "one"), peers("b", "two")
     second = moolib.Group(peers.rpcs[1], "two")  # a's Rpc
-    until([a, b, second], lambda: len(b.members()) == 2 and a.active())
+    until([a, b, second], lambda: len(b.members()) == len(second.members()) == 2 and a.active())
     assert a.members() == ["a"] and set(second.members()) == {"a", "b"}
 
 
