@@ -1,5 +1,7 @@
 """One roster, and the stores with which its members connect."""
 
+from datetime import timedelta
+
 import pytest
 
 from moolib.group.epoch import Epoch
@@ -33,6 +35,7 @@ def test_channels_may_have_any_name():
     for _, key, value in published:
         other.receive(key, value)
     for channel in ("a/b", "a", "%", "a%2Fb", "\udce9", ""):
+        other.rendezvous(channel).wait(["x/y"], timedelta(seconds=5))
         assert other.rendezvous(channel).get("x/y") == channel.encode(errors="replace")
 
 
