@@ -53,7 +53,10 @@ def bare_gloo(rank: int, size: int, params: int, rounds: int, store: str) -> flo
     start = time.perf_counter()
     for _ in range(rounds):
         dist.all_reduce(buffer)
-    return rounds / (time.perf_counter() - start)
+    seconds = time.perf_counter() - start
+    dist.barrier()  # otherwise one process may leave while another still receives
+    dist.destroy_process_group()  # whose threads would abort the process at its exit
+    return rounds / seconds
 
 
 def accumulated(
@@ -109,7 +112,11 @@ def peer(
 
 
 def measure(size: int, params: int, rounds: int, arguments: Any) -> list[Any]:
-    """Return the results of `size` processes."""
+    """Return the results of `size` processes.
+
+    Raises:
+        RuntimeError: A process failed at its exit.
+    """
     context = mp.get_context("spawn")
     barrier, results = context.Barrier(size), context.Queue()
     work = [
@@ -121,6 +128,8 @@ def measure(size: int, params: int, rounds: int, arguments: Any) -> list[Any]:
     found = [results.get(timeout=120) for _ in work]
     for process in work:
         process.join()
+    if bad := [process.exitcode for process in work if process.exitcode]:
+        raise RuntimeError(f"processes ended with {bad}")
     return found
 
 

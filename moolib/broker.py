@@ -24,18 +24,24 @@ and it never imports torch. `moolib.group.membership` has the rules. The message
 from __future__ import annotations
 
 import argparse
-import contextlib
+import functools
 import itertools
 import json
 import signal
 import sys
+import threading
 import time
 from typing import Any
 
+from moolib import output
 from moolib.future import RpcError
 from moolib.group.membership import Member, Membership
+from moolib.limits import MAX_GROUP_NAME, MAX_IDENTITY
 from moolib.log import set_log_level
 from moolib.rpc.rpc import Rpc
+from moolib.status import ask_status as ask_status
+from moolib.status import format_status as format_status
+from moolib.transport.address import AddressError
 from moolib.weak import repeat, weak
 
 DEFAULT_ADDRESS = "0.0.0.0:4431"
@@ -44,8 +50,6 @@ UPDATE_INTERVAL = 0.25  # s between two calls of `update` in `main`
 MAX_TIMEOUT = 3600.0  # s that a member may ask for
 MAX_RENDEZVOUS = 1 << 16  # bytes of one relayed value; gloo's have a few hundred
 MAX_MESSAGE = 1 << 20  # bytes; the largest legitimate message is an identity
-MAX_GROUP_NAME = 200  # characters
-MAX_IDENTITY = 1 << 18  # characters
 MAX_STATUS = 16  # accumulators of a member that are shown
 EXAMPLES = """\
 examples:
@@ -53,7 +57,7 @@ examples:
   python -m moolib.broker 127.0.0.1:0                  # this machine only, any free port
   python -m moolib.broker --key-file key.txt           # peers need the same key
   python -m moolib.broker --status IP:4431             # the groups and their members; --json for programs"""
-STATUS_TIMEOUT = 5.0  # s that `--status` waits for the broker
+ENDING = [getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)]
 
 
 class Broker:
@@ -91,6 +95,10 @@ class Broker:
         """
         return self._rpc.listen(address)
 
+    def members(self) -> dict[str, list[str]]:
+        """Return the names of the members of each group."""
+        return {group: list(members.members) for group, members in list(self._groups.items())}
+
     def update(self) -> None:
         """Do nothing; kept for programs that call it in a loop. The broker works on its own thread."""
 
@@ -121,13 +129,14 @@ class Broker:
             self._rpc.messages.send(peer, f"group.refused/{group}", *reason)
 
     def _new_group(self, group: str) -> Membership:
-        def push(sync_id: int, roster: list[str]) -> None:
-            for name in roster:
-                self._rpc.messages.send(name, f"group.epoch/{group}", sync_id, roster)
-
+        push = functools.partial(weak(self._push), group)
         members = Membership(group, push, self._rpc.messages.call_later, time.monotonic)
         self._groups[group] = members
         return members
+
+    def _push(self, group: str, sync_id: int, roster: list[str]) -> None:
+        for name in roster:
+            self._rpc.messages.send(name, f"group.epoch/{group}", sync_id, roster)
 
     def _ping(self, peer: str, group: str, sync_id: int, status: dict[Any, Any]) -> None:
         members = self._groups.get(group)
@@ -193,23 +202,8 @@ class Broker:
         return {"name": member.name, "last_ping": ago, "accumulators": member.status}
 
 
-def format_status(status: dict[str, Any]) -> str:
-    """Return the answer of `broker.status` as text for people."""
-    lines = []
-    for group, entry in sorted(status.items()):
-        members = entry["members"]
-        lines.append(f"{group}: sync id {entry['sync_id']}, {len(members)} member{'s' * (len(members) != 1)}")
-        for member in members:
-            told = [f"last ping {member['last_ping']:.1f} s ago"]
-            for accumulator, state in (member.get("accumulators") or {}).items():
-                leads = " (leader)" if state["leader"] else ""
-                told.insert(0, f"{accumulator} version {state['model_version']}{leads}")
-            lines.append(f"  {member['name']}: {', '.join(told)}")
-    return "\n".join(lines) or "no groups"
-
-
 def main(arguments: list[str] | None = None) -> None:
-    """Serve until Ctrl-C or SIGTERM; with `--status`, ask a running broker instead."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP; with `--status`, ask a running broker instead."""
     parser = argparse.ArgumentParser(
         prog="python -m moolib.broker",
         description="Tell the peers of each group who the members are; one broker serves many groups.",
@@ -224,45 +218,48 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--tls-key", help="PEM file with the certificate's private key")
     parser.add_argument("--status", metavar="ADDRESS", help="print the groups of the broker at ADDRESS")
     parser.add_argument("--json", action="store_true", help="with --status: print JSON, for programs")
-    options = parser.parse_args(arguments)
-    security = {"key_file": options.key_file, "tls_cert": options.tls_cert, "tls_key": options.tls_key}
-    try:
-        if options.status:
-            rpc = Rpc(**security)
-            set_log_level("none")  # errors are reported once, below
-            status = ask_status(rpc, options.status)
-            print(json.dumps(status) if options.json else format_status(status))
-        else:
-            _serve(Rpc(**security, max_message=MAX_MESSAGE), options.address)
-    except (RpcError, OSError, ValueError) as error:
-        sys.exit(f"broker: {error}")
+    with output.tolerated():
+        try:
+            options = parser.parse_args(arguments)
+            security = {name: vars(options)[name] for name in ("key_file", "tls_cert", "tls_key")}
+            if options.status:
+                _show_status(Rpc(**security), options.status, options.json)
+            else:
+                _serve(Rpc(**security, max_message=MAX_MESSAGE), options.address)
+        except BrokenPipeError:
+            pass  # a reader who leaves has read enough
+        except (RpcError, OSError, ValueError) as error:
+            output.say(f"broker: {error}", sys.stderr)
+            sys.exit(2 if isinstance(error, AddressError) else 1)
+        except KeyboardInterrupt:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the program is ending
+            sys.exit(128 + signal.SIGINT)
 
 
-def ask_status(rpc: Rpc, address: str) -> dict[str, Any]:
-    """Return the groups of the broker at `address`, by name; `rpc` must be new.
-
-    Raises:
-        RpcError: Nobody answers there, or the keys differ.
-    """
-    rpc.set_timeout(STATUS_TIMEOUT)
-    rpc.connect(address)
-    try:
-        status: dict[str, Any] = rpc.sync("broker", "broker.status")
-        return status
-    except RpcError as error:
-        raise RpcError(f"no broker answered at {address} ({error})") from None
+def _show_status(rpc: Rpc, address: str, as_json: bool) -> None:
+    set_log_level("none")  # errors are reported once, by `main`
+    status = ask_status(rpc, address)
+    if error := output.say(json.dumps(status) if as_json else format_status(status)):
+        raise error
 
 
 def _serve(rpc: Rpc, address: str) -> None:
     set_log_level("info")
     rpc.set_name("broker")
     broker = Broker(rpc)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    with contextlib.suppress(KeyboardInterrupt):
-        print(f"Broker listening at {broker.listen(address)}", flush=True)
-        while True:
-            broker.update()
-            time.sleep(UPDATE_INTERVAL)
+    ended = threading.Event()
+
+    def end(number: int, _: object) -> None:
+        ended.set()
+        signal.signal(number, signal.SIG_DFL)  # a second one ends the program at once
+
+    for number in ENDING:
+        if number == signal.SIGTERM or signal.getsignal(number) != signal.SIG_IGN:  # as by nohup
+            signal.signal(number, end)
+    output.say(f"Broker listening at {broker.listen(address)}")
+    while not ended.wait(UPDATE_INTERVAL):
+        broker.update()
+    broker.close()
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import copy
 import threading
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar, cast
@@ -13,6 +14,26 @@ T = TypeVar("T")
 
 class RpcError(RuntimeError):
     """A call, a group operation or an environment failed; the message says which one and why."""
+
+
+E = TypeVar("E", bound=BaseException)
+
+
+def fresh(error: E) -> E:
+    """Return a copy of an error without its traceback and its cause.
+
+    A traceback refers to the frames that the error passed through, and so to everything that their functions
+    use. Whoever stores an error stores and raises such copies: otherwise the error would keep its owner alive
+    until garbage collection, and each time that it is raised would add to its traceback.
+    """
+    try:
+        other = copy.copy(error)
+    except Exception:  # its class takes other arguments than `args`
+        other = type(error).__new__(type(error), *error.args)
+        other.__dict__.update(error.__dict__)
+    if hasattr(error, "__notes__"):
+        other.__notes__ = list(error.__notes__)
+    return other
 
 
 class Future(Generic[T]):
@@ -61,16 +82,17 @@ class Future(Generic[T]):
         """Return the result, waiting for it for at most `timeout` seconds.
 
         Raises:
-            RpcError: `The operation timed out`, `The operation was cancelled`, or the operation's own error.
+            RpcError: `The operation timed out`, `The operation was cancelled`, or the operation's own error,
+                each time a new exception.
         """
         self.wait(timeout)
         if self._error is not None:
-            raise self._error
+            raise fresh(self._error)
         return cast(T, self._value)
 
     def exception(self) -> BaseException | None:
-        """Return the error, or None if there is none (yet)."""
-        return self._error
+        """Return a copy of the error, or None if there is none (yet)."""
+        return fresh(self._error) if self._error is not None else None
 
     def cancel(self) -> bool:
         """Give up: all waiters get `The operation was cancelled`. Return False if already done."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, TextIO
 
 VERBOSE = 15  # between logging.INFO (20) and logging.DEBUG (10)
 LEVELS = {
@@ -15,8 +15,15 @@ LEVELS = {
 }
 
 
+class _Handler(logging.StreamHandler[TextIO]):
+    """Writes to the standard error, as long as that is possible."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Print no traceback: the log is never a reason to complain."""
+
+
 def _stderr_logger() -> logging.Logger:
-    handler = logging.StreamHandler()
+    handler = _Handler()
     handler.setFormatter(logging.Formatter("%(asctime)s %(name)s %(levelname)s: %(message)s"))
     logger = logging.getLogger("moolib")
     logger.addHandler(handler)

@@ -68,7 +68,9 @@ class Nested:
 
 
 class Pair:
-    """A tuple of two observations, no action space, truncated after two steps."""
+    """A tuple of two observations, three continuous actions, truncated after two steps."""
+
+    action_space = SimpleNamespace(dtype=np.dtype(np.float64), shape=(3,))
 
     def reset(self) -> Any:
         self.steps = 0
@@ -106,6 +108,17 @@ class Trouble(Counter):
         if action == 6:
             return np.zeros(2), 0.0, False, False, {}  # float64 does not fit into int32
         return super().step(action)
+
+
+class Numbered(Counter):
+    """Observes its index and a random number."""
+
+    def __init__(self, index: int) -> None:
+        super().__init__()
+        self.index, self.random = index, np.random.default_rng(index)
+
+    def reset(self) -> Any:
+        return np.array([self.index, self.random.integers(1000)]), {}
 
 
 class Resets(Counter):

@@ -34,14 +34,14 @@ from moolib.accumulator.control_thread import ControlThread
 from moolib.accumulator.exchange import Contribution
 from moolib.accumulator.gradient_buffer import Counts, GradientBuffer, GradientLayout, checksum, describe
 from moolib.accumulator.rounds import CHECK_INTERVAL
-from moolib.future import RpcError
+from moolib.future import RpcError, fresh
 from moolib.group.group import Group
+from moolib.limits import MAX_BATCH_SIZE
 from moolib.rpc.rpc import Rpc
 from moolib.weak import weak
 
 GIL_PAUSE = 2e-5  # s; lets the control thread run beside programs that call update() without pause
 SHARE_INTERVAL = 10.0  # s after which the leader sends its buffers again
-MAX_BATCH_SIZE = 1 << 24  # sums of batch sizes travel in float32, which is exact up to here
 
 
 class Accumulator:
@@ -113,12 +113,11 @@ class Accumulator:
             if exchange.inbox or exchange.busy:
                 time.sleep(GIL_PAUSE)
             return
-        if not self._control.started():
-            self._control.start()
+        self._control.start()
         self._wanted = False
         with exchange.lock:
             if exchange.error:
-                raise exchange.error
+                raise fresh(exchange.error)
             self._events = exchange.events
             model, exchange.model = exchange.model, None
             buffers, exchange.buffers = exchange.buffers, None

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import random
 import threading
+import traceback
 from collections.abc import Callable
 
 import torch
@@ -19,10 +20,12 @@ from moolib.accumulator import state_transfer
 from moolib.accumulator.exchange import Exchange, Model
 from moolib.accumulator.gradient_buffer import GradientLayout
 from moolib.accumulator.rounds import Diverged, Rounds
+from moolib.future import fresh
 from moolib.group.broker_client import BrokerClient
 from moolib.group.epoch import Epoch
 from moolib.group.process_group import EpochOver, PeerLost, ProcessGroup
 from moolib.log import log
+from moolib.weak import weak
 
 STOP_TIMEOUT = 2.0  # s to wait for the thread to end; it checks every 10 ms
 
@@ -40,24 +43,22 @@ class ControlThread:
     def __init__(self, client: BrokerClient, name: str, layout: GradientLayout, weighted: bool) -> None:
         self.exchange = Exchange()
         self._client, self._name = client, name
-        self._rounds = Rounds(name, self.exchange, layout, weighted, self._wait)
+        self._rounds = Rounds(name, self.exchange, layout, weighted, weak(self._wait))
         self._epoch: Epoch | None = None
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=f"moolib-{name}", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
-        """Start the thread; call this once."""
-        self._thread.start()
-
-    def started(self) -> bool:
-        """Return True once `start` was called."""
-        return self._thread.ident is not None
+        """Start the thread, unless it was started before."""
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._run, name=f"moolib-{self._name}", daemon=True)
+            self._thread.start()
 
     def stop(self) -> None:
         """End the thread; bounded in time."""
         self._stopped = True
         self.exchange.control.set()  # takes no lock: garbage collection may call this anywhere
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+        if self._thread and threading.current_thread() is not self._thread:
             self._thread.join(STOP_TIMEOUT)
 
     def catch_up(self) -> None:
@@ -81,7 +82,8 @@ class ControlThread:
                 log("error" if isinstance(error, Diverged) else "info", "%s: %s", self._name, error)
                 self._client.report_failure(epoch)
             except Exception as error:  # a bug in the program's state or here: `update()` raises it
-                self.exchange.error = error
+                error.add_note(traceback.format_exc())
+                self.exchange.error = fresh(error)
                 self.exchange.notify_program()
                 return
 
@@ -106,7 +108,7 @@ class ControlThread:
         return condition()
 
     def _take_part(self, epoch: Epoch) -> None:
-        group = self._client.connect(epoch, self._name, self._over)
+        group = self._client.connect(epoch, self._name, weak(self._over))
         try:
             leader, lineage = self._agree(epoch, group)
             self._rounds.begin(group, leader, lineage, self._client.timeout)

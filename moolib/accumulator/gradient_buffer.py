@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import torch
 
-MAX_DESCRIBED = 4000  # parameters and buffers that a description lists; the rest is only counted
+MAX_DESCRIBED = 2000  # parameters and buffers that a description lists; the rest is only counted
 
 
 class Counts(NamedTuple):

@@ -16,6 +16,7 @@ checksum differs from the leader's loses its model. From time to time the leader
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 
 import torch
@@ -58,7 +59,8 @@ class Rounds:
         self._leader = 0  # its rank
         self._lineage = 0  # of the models that this epoch makes
         self._timeout = 0.0  # s that the program has to answer
-        self._idle = False  # it did not answer
+        self._idle = False  # it did not answer: do not wait for it until it does
+        self._answered = False  # it has contributed to this step or skipped
         self._carried_over = False  # contributions of an earlier epoch take part in the next round
         self._mine = Counts()  # our contributions to this step ...
         self._sum: GradientBuffer | None = None  # ... and the sum of their gradients
@@ -78,6 +80,7 @@ class Rounds:
         if self._sum:
             self._layout.give_back(self._sum)
         self._mine, self._sum, self._last, self._exchange.busy = Counts(), None, None, 0
+        self._answered = False
 
     def run_round(self) -> None:
         """Run one round, and the step if the round completes it.
@@ -115,22 +118,9 @@ class Rounds:
         self._exchange.notify_program()
 
     def _add_contribution(self) -> None:
-        """Wait for the program's next contribution and add it to ours."""
-        exchange, mine = self._exchange, self._mine
-        patience = 0.0 if self._idle else self._timeout if self._group.size > 1 else None
-        if not self._wait(lambda: bool(exchange.inbox), patience):
-            if not self._idle:
-                log("error", "%s: no contribution or skip for %g s: counted as a skip", self._name, patience)
-            self._idle = True
-            self._mine = mine._replace(num_skipped=mine.num_skipped + 1)
-            return
-        self._idle = False
-        with exchange.lock:
-            given = self._last = exchange.inbox.popleft()
-            exchange.busy += 1
-            late = exchange.version - given.version >= exchange.parallel_gradients
-            void = late or given.generation != exchange.generation
-        if given.gradients is None or void:
+        """Wait for the program's contribution to this round and add it to ours."""
+        mine, given = self._mine, self._next_contribution()
+        if given is None or given.gradients is None:
             self._mine = mine._replace(num_skipped=mine.num_skipped + 1)
             return
         self._mine = mine._replace(
@@ -141,6 +131,32 @@ class Rounds:
         else:
             self._sum.storage.add_(given.gradients.storage)
             self._layout.give_back(given.gradients)
+
+    def _next_contribution(self) -> Contribution | None:
+        """Wait for a contribution or a skip; return None if the program does not answer in time.
+
+        One that was made for an earlier step, or for a model that has been replaced since, is dropped: it
+        does not take our turn, and the program is asked again. But it shows that the program is alive.
+        """
+        exchange, alone = self._exchange, self._group.size == 1
+        deadline = time.monotonic() + (0.0 if self._idle else self._timeout)
+        while self._wait(lambda: bool(exchange.inbox), None if alone else deadline - time.monotonic()):
+            if self._idle:
+                self._idle, deadline = False, time.monotonic() + self._timeout
+            with exchange.lock:
+                given = exchange.inbox.popleft()
+                late = exchange.version - given.version >= exchange.parallel_gradients
+                if not late and given.generation == exchange.generation:
+                    exchange.busy += 1
+                    self._last, self._answered = given, True
+                    return given
+            if given.gradients:
+                self._layout.give_back(given.gradients)
+            exchange.notify_program()
+        if not self._idle:
+            log("error", "%s: no contribution or skip for %g s: counted as a skip", self._name, self._timeout)
+        self._idle = True
+        return None
 
     def _our_counts(self) -> torch.Tensor:
         leads = self._leads()
@@ -186,6 +202,7 @@ class Rounds:
         self._needed = (self._finished, self._needed[0])
         self._finished = 0
         exchange = self._exchange
+        self._idle = self._idle and not self._answered  # a program may contribute only once to each step
         with exchange.lock:
             exchange.version += 1
             self.clear_contributions()

@@ -6,7 +6,7 @@
 
 An environment follows Gymnasium (`reset() -> (observation, info)`, five values of `step`) or the older API
 (`reset() -> observation`, four values, with `info["TimeLimit.truncated"]`). Observations are arrays, or dicts
-and tuples of them.
+and tuples of them. The pool needs sockets that keep packets apart: Linux only.
 """
 
 from __future__ import annotations
@@ -24,10 +24,15 @@ from moolib.future import RpcError
 
 
 class EnvStepperFuture:
-    """A batch that is being stepped."""
+    """A batch that is being stepped.
+
+    Attributes:
+        taken: `result()` has returned the results.
+    """
 
     def __init__(self, stepper: EnvStepper, batch: int, results: dict[str, torch.Tensor]) -> None:
         self._stepper, self._batch, self._results = stepper, batch, results
+        self.taken = False
 
     def result(self, timeout: float | None = None) -> dict[str, torch.Tensor]:
         """Return the results of the step, waiting for it for at most `timeout` seconds.
@@ -44,6 +49,7 @@ class EnvStepperFuture:
             process died.
         """
         self._stepper.wait(self._batch, timeout)
+        self.taken = True
         return dict(self._results)
 
     def wait(self, timeout: float | None = None) -> None:
@@ -60,7 +66,7 @@ class EnvPool:
 
     def __init__(
         self,
-        create_env: Callable[[], Any],
+        create_env: Callable[..., Any],
         num_processes: int,
         batch_size: int,
         num_batches: int,
@@ -70,11 +76,13 @@ class EnvPool:
         """Start the processes: fresh interpreters, to which `create_env` is sent pickled.
 
         Args:
-            create_env: Makes one environment; called `batch_size * num_batches` times in all.
+            create_env: Makes one environment; called `batch_size * num_batches` times in all. If it has a
+                parameter without a default, it is called with the environment's index: row r of batch b has
+                `b * batch_size + r`, whatever the number of processes.
             timeout: Seconds that a step (and making the environments) may take; default: no limit.
 
         Raises:
-            RpcError: A number is not from 1 to 65535.
+            RpcError: A number is not from 1 to 65535, or the system is not supported.
         """
         numbers = {"num_processes": num_processes, "batch_size": batch_size, "num_batches": num_batches}
         for name, number in numbers.items():
@@ -83,6 +91,7 @@ class EnvPool:
         self._shape = (num_batches, batch_size)
         self._stepper = EnvStepper(create_env, num_processes, batch_size, num_batches, timeout)
         self._action: Field | None = None  # known from the first step on
+        self._last: dict[int, EnvStepperFuture] = {}  # the last step of each batch
         self._actions: list[torch.Tensor] = []
         self._results: list[dict[str, torch.Tensor]] = [{} for _ in range(num_batches)]
 
@@ -93,11 +102,12 @@ class EnvPool:
         reward and done are the last of the old one.
 
         Args:
-            action: Tensor or array `[batch_size, …]`: integers for discrete actions, floats for continuous
-                ones.
+            action: Tensor or array `[batch_size, …]`: integers for discrete actions and for environments
+                without an action space, floats for continuous ones.
 
         Raises:
-            RpcError: There is no such batch, it is being stepped, or the action has a wrong shape or dtype.
+            RpcError: There is no such batch, the result of its last step was not taken, or the action has a
+                wrong shape or dtype.
         """
         num_batches, batch_size = self._shape
         if not 0 <= batch_index < num_batches:
@@ -111,10 +121,11 @@ class EnvPool:
         if self._stepper.failure:
             return future
         self._check(action)
-        if self._stepper.busy(batch_index):
+        if batch_index in self._last and not self._last[batch_index].taken:
             raise RpcError(f"batch {batch_index} is being stepped: take its result first")
         self._actions[batch_index].copy_(action)
         self._stepper.step(batch_index)
+        self._last[batch_index] = future
         return future
 
     def close(self) -> None:
@@ -130,14 +141,21 @@ class EnvPool:
         self.close()
 
     def _begin(self, action: torch.Tensor) -> None:
-        """Learn the form of observations and actions, and share memory for them."""
+        """Learn the form of observations and actions, and share memory for them.
+
+        Raises:
+            RpcError: The environments have no action space, and the actions are not integers.
+        """
         try:
             observation, wanted = self._stepper.spec()
         except RpcError:
             return  # the future will raise it
         if wanted is None:
-            dtype = torch.float32 if action.dtype in (torch.bfloat16, torch.float16) else action.dtype
-            wanted = Field(torch.empty(0, dtype=dtype).numpy().dtype.str, tuple(action.shape[1:]))
+            if action.is_floating_point() or action.is_complex():
+                raise RpcError(
+                    f"action: dtype {action.dtype}, but environments without an action_space take integers"
+                )
+            wanted = Field(torch.empty(0, dtype=action.dtype).numpy().dtype.str, tuple(action.shape[1:]))
         self._action = wanted
         for batch, arrays in enumerate(self._stepper.begin(observation, wanted)):
             tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}

@@ -17,6 +17,7 @@ then sends the numbers of the batches to step (2 bytes each). A closed socket en
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import pickle
 import signal
@@ -25,7 +26,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgpack
@@ -46,9 +47,18 @@ Target = tuple[str, tuple[Any, ...], np.ndarray, tuple[int, ...]]
 class EnvRunner:
     """Steps some environments of each batch, one after the other, and writes the results to shared memory."""
 
-    def __init__(self, create_env: Callable[[], Any], num_batches: int, count: int) -> None:
-        """Make `count` environments for each batch; reset the first to learn the form of its observations."""
-        self._envs = [[create_env() for _ in range(count)] for _ in range(num_batches)]
+    def __init__(self, create_env: Callable[..., Any], batches: Sequence[range]) -> None:
+        """Make the environments; reset the first to learn the form of its observations.
+
+        Args:
+            create_env: See `EnvPool`.
+            batches: The indices of our environments in each batch.
+        """
+        if _takes_an_argument(create_env):
+            self._envs = [[create_env(index) for index in indices] for indices in batches]
+        else:
+            self._envs = [[create_env() for _ in indices] for indices in batches]
+        num_batches = len(batches)
         self._first_observation = [_reset(self._envs[0][0])]  # used at the first step of that environment
         self._fresh = [True] * num_batches
         self._paths = dict(_leaves(self._first_observation[0]))
@@ -107,6 +117,16 @@ class EnvRunner:
     def _target_arrays(self, arrays: dict[str, np.ndarray], prefix: str) -> list[Target]:
         targets = [(name, path, arrays[prefix + name]) for name, path in self._paths.items()]
         return [(name, path, array, array.shape[1:]) for name, path, array in targets]
+
+
+def _takes_an_argument(create_env: Callable[..., Any]) -> bool:
+    """Return True if the function has a positional parameter without a default."""
+    try:
+        parameters = inspect.signature(create_env).parameters.values()
+    except (TypeError, ValueError):  # some built-in functions have no signature
+        return False
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return any(p.kind in positional and p.default is p.empty for p in parameters)
 
 
 def _reset(env: Any) -> Any:
@@ -173,9 +193,10 @@ def main(descriptor: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
     sock = socket.socket(fileno=descriptor)
     try:
-        create_env, num_batches, start, stop = pickle.load(sys.stdin.buffer)
+        create_env, batch_size, num_batches, start, stop = pickle.load(sys.stdin.buffer)
         threading.Thread(target=_end_with_parent, daemon=True).start()
-        runner = EnvRunner(create_env, num_batches, stop - start)
+        firsts = range(0, num_batches * batch_size, batch_size)
+        runner = EnvRunner(create_env, [range(first + start, first + stop) for first in firsts])
         sock.send(SPEC + msgpack.packb([runner.observation, runner.action]))
         _serve(sock, runner, num_batches, slice(start, stop))
         runner.close()

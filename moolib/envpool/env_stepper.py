@@ -6,6 +6,7 @@ Nobody spins: workers sleep in `recv`, the parent in `poll`. The end of its sock
 from __future__ import annotations
 
 import contextlib
+import errno
 import itertools
 import math
 import os
@@ -43,9 +44,11 @@ RESULTS: Fields = {
 class _Worker:
     """One process, the rows it steps and our end of its socket."""
 
-    def __init__(self, create_env: Callable[[], Any], num_batches: int, rows: range) -> None:
+    def __init__(
+        self, create_env: Callable[..., Any], batch_size: int, num_batches: int, rows: range
+    ) -> None:
         self.rows = rows
-        order = cloudpickle.dumps((create_env, num_batches, rows.start, rows.stop))
+        order = cloudpickle.dumps((create_env, batch_size, num_batches, rows.start, rows.stop))
         self.socket, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with other:
             code = START.format(path=sys.path, descriptor=other.fileno())
@@ -82,13 +85,18 @@ class EnvStepper:
 
     def __init__(
         self,
-        create_env: Callable[[], Any],
+        create_env: Callable[..., Any],
         num_processes: int,
         batch_size: int,
         num_batches: int,
         timeout: float | None,
     ) -> None:
-        """Start the processes; they make their environments in the background."""
+        """Start the processes; they make their environments in the background.
+
+        Raises:
+            RpcError: The system is not supported.
+        """
+        _check_system()
         self._batch_size, self._num_batches = batch_size, num_batches
         self.timeout = math.inf if timeout is None else timeout
         self.failure = ""
@@ -102,7 +110,7 @@ class EnvStepper:
         self._finalizer = weakref.finalize(self, _close, self._workers)
         shares = np.linspace(0, batch_size, min(num_processes, batch_size) + 1).astype(int).tolist()
         for start, stop in itertools.pairwise(shares):
-            worker = _Worker(create_env, num_batches, range(start, stop))
+            worker = _Worker(create_env, batch_size, num_batches, range(start, stop))
             self._workers[worker.socket.fileno()] = worker
             self._poll.register(worker.socket, select.POLLIN)
 
@@ -204,6 +212,18 @@ class EnvStepper:
                     f"{worker} raised\n{rest.decode(errors='replace')}" if kind == ERROR else worker.death()
                 )
                 self.failure = text
+
+
+def _check_system() -> None:
+    """Raise RpcError if the system lacks sockets that keep packets apart: macOS does, and Windows."""
+    try:
+        ends = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    except (AttributeError, OSError) as error:
+        if getattr(error, "errno", None) in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+            raise
+        raise RpcError(f"EnvPool runs on Linux only: no packet sockets on {sys.platform}") from error
+    for end in ends:
+        end.close()
 
 
 def _close(workers: dict[int, _Worker]) -> None:

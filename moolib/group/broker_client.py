@@ -8,12 +8,14 @@ on, and the client announces itself again, with its epoch, when the broker is ba
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Callable
 from typing import Any
 
 from moolib.future import RpcError
 from moolib.group.epoch import Epoch
 from moolib.group.process_group import Alone, EpochGroup, ProcessGroup
+from moolib.limits import MAX_IDENTITY
 from moolib.log import log
 from moolib.rpc.rpc import Rpc
 from moolib.weak import repeat, weak
@@ -21,6 +23,7 @@ from moolib.weak import repeat, weak
 DEFAULT_TIMEOUT = 5.0  # s without a ping after which the broker drops a member
 PINGS_PER_TIMEOUT = 10
 MAX_PING_INTERVAL = 1.0  # s
+ASKS_PER_TIMEOUT = 4  # of the broker for a sign of life
 OPERATION_TIMEOUTS = 4  # of the group, after which gloo gives up an operation; we never wait that long
 MIN_OPERATION_TIMEOUT = 20.0  # s
 
@@ -55,6 +58,7 @@ class BrokerClient:
         self._identity: dict[str, str] = {}  # accumulator -> description of its model
         self._status: dict[str, Callable[[], dict[str, Any]]] = {}
         self._subscribers: list[Callable[[], None]] = []
+        self._heard = time.monotonic()  # when the broker last gave a sign of life
         messages = rpc.messages
         messages.define(f"group.epoch/{group}", weak(self._on_epoch))
         messages.define(f"group.rendezvous/{group}", weak(self._on_rendezvous))
@@ -95,10 +99,22 @@ class BrokerClient:
         Args:
             description: Must be the same on all members, which are refused otherwise.
             status: Returns the state that `python -m moolib.broker --status` shows.
+
+        Raises:
+            RpcError: Its description and those of the group's other accumulators are too long together.
         """
-        self._identity[name] = description
+        identity = {**self._identity, name: description}
+        if sum(map(len, identity.values())) > MAX_IDENTITY:
+            raise RpcError(f"accumulator {name!r}: the models of group {self._group!r} have too many tensors")
+        self._identity = identity
         self._status[name] = status
         self.announce()
+
+    def broker_lost_for(self) -> float:
+        """See `Group.broker_lost_for`."""
+        heard = self._rpc.messages.heard(self.broker)
+        silence = time.monotonic() - max(self._heard, heard or 0.0)
+        return silence if heard is None or silence > self.timeout else 0.0
 
     def subscribe(self, subscriber: Callable[[], None]) -> None:
         """Call `subscriber` on the loop thread at each new epoch, and if the group refuses us."""
@@ -138,6 +154,9 @@ class BrokerClient:
 
     def _ping(self) -> float:
         epoch = self.epoch
+        self._heard = max(self._heard, self._rpc.messages.heard(self.broker) or 0.0)
+        if time.monotonic() - self._heard > self.timeout / ASKS_PER_TIMEOUT:
+            self._rpc.messages.ask_for_life(self.broker)
         if self._joining:
             status = {name: state for name, get in self._status.items() if (state := get())}
             self._send("broker.ping", epoch.sync_id if epoch else 0, status)

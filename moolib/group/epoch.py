@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from urllib.parse import quote
 
 from moolib.group.process_group import Rendezvous
 
@@ -43,19 +44,23 @@ class Epoch:
 
     def rendezvous(self, channel: str) -> Rendezvous:
         """Return the store with which the members connect for one purpose, such as one accumulator."""
-        with self._lock:
-            if channel not in self._rendezvous:
-                self._rendezvous[channel] = Rendezvous(
-                    lambda key, value: self._publish(self.sync_id, f"{channel}/{key}", value)
-                )
-                if self.over:
-                    self._rendezvous[channel].close()
-            return self._rendezvous[channel]
+        return self._store(quote(channel, safe="", errors="surrogatepass"))
 
     def receive(self, key: str, value: bytes) -> None:
         """Store a value that another member published."""
-        channel, _, key = key.partition("/")
-        self.rendezvous(channel).receive(key, value)
+        prefix, _, key = key.partition("/")
+        self._store(prefix).receive(key, value)
+
+    def _store(self, prefix: str) -> Rendezvous:
+        """Return the store whose keys travel as PREFIX/KEY."""
+        with self._lock:
+            if prefix not in self._rendezvous:
+                self._rendezvous[prefix] = Rendezvous(
+                    lambda key, value: self._publish(self.sync_id, f"{prefix}/{key}", value)
+                )
+                if self.over:
+                    self._rendezvous[prefix].close()
+            return self._rendezvous[prefix]
 
     def end(self) -> None:
         """End the epoch: the next one has begun, or we are no longer a member."""

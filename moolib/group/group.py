@@ -13,6 +13,7 @@ from moolib.future import RpcError
 from moolib.group.allreduce import AllReduce, Reductions
 from moolib.group.broker_client import BrokerClient
 from moolib.group.epoch import Epoch
+from moolib.limits import MAX_GROUP_NAME
 from moolib.rpc.rpc import Rpc
 from moolib.transport import address
 from moolib.weak import weak
@@ -21,13 +22,24 @@ from moolib.weak import weak
 class Group:
     """Membership of the group `name`, through the broker that `rpc` is connected to.
 
-    The group joins at the first `update()` and leaves when it is garbage-collected or the process ends.
+    The group joins at the first `update()` and leaves when it is garbage-collected or the process ends. If
+    the broker is lost, the members go on with their epoch; nobody can join or leave until it is back.
 
     Attributes:
         client: Internal: the interface for `Accumulator`.
     """
 
     def __init__(self, rpc: Rpc, name: str) -> None:
+        """Prepare to join.
+
+        Raises:
+            RpcError: The name has more than 200 characters, or some that are not UTF-8.
+        """
+        if len(name) > MAX_GROUP_NAME:
+            shown = f"{name[:20]}… ({len(name)} characters)"
+            raise RpcError(f"group name {shown}: at most {MAX_GROUP_NAME} characters are allowed")
+        if name != name.encode(errors="replace").decode():
+            raise RpcError(f"group name {name!r}: characters that are not UTF-8 are not allowed")
         self._name = name
         self._seen: Epoch | None = None  # as the program knows it since its last update()
         self._reductions = Reductions(rpc, name)
@@ -58,6 +70,7 @@ class Group:
             ValueError: `host` is not an IP address of this machine.
         """
         if host is not None:
+            host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
             address.check_own(host)
         self.client.advertise = host
         self.client.announce()
@@ -85,6 +98,14 @@ class Group:
     def active(self) -> bool:
         """Return True if we are a member."""
         return self._seen is not None
+
+    def broker_lost_for(self) -> float:
+        """Return the seconds since the broker was last heard; 0.0 while it answers.
+
+        A broken connection is noticed at once, silence after the group's time-out. If the broker was never
+        heard, the time counts from the making of the group.
+        """
+        return self.client.broker_lost_for()
 
     def all_reduce(self, name: str, data: Any, op: Callable[[Any, Any], Any] | None = None) -> AllReduce:
         """Combine the data of all members; each must call this with the same `name`.

@@ -37,6 +37,14 @@ class Messages:
         """Run `function(*args)` on the loop thread after `seconds`."""
         self._node.call_soon(self._node.loop.call_later, seconds, function, *args)
 
+    def ask_for_life(self, peer: str) -> None:
+        """Let a connected peer send a sign of life."""
+        self._node.post(peer, wire.encode(wire.PING))
+
+    def heard(self, peer: str) -> float | None:
+        """Return the time (`time.monotonic`) of the last sign of life of a peer; None if not connected."""
+        return max((link.heard for link in self._node.peers.get(peer, [])), default=None)
+
     def local_host(self, peer: str) -> str:
         """Return the local IP address of the connection to a peer.
 

@@ -13,6 +13,8 @@ they are copied when the call is made.
 from __future__ import annotations
 
 import secrets
+import socket
+import sys
 import traceback
 import weakref
 from collections.abc import Callable
@@ -96,8 +98,10 @@ class Rpc:
             max_message: Bytes of the largest message accepted.
 
         Raises:
-            RpcError: A file is missing or empty.
+            RpcError: A file is missing or empty, or the system is not supported.
         """
+        if not hasattr(socket, "AF_UNIX"):
+            raise RpcError(f"moolib runs on Linux only: no Unix sockets on {sys.platform}")
         self._node = Node(security.load(key_file, tls_cert, tls_key), max_message)
         self._handlers = Handlers(self._node, allow_pickle)
         self._calls = Calls(self._node, allow_pickle)

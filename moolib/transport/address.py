@@ -16,6 +16,7 @@ from typing import NamedTuple
 from moolib.future import RpcError
 
 BACKLOG = 1024  # connections that the system keeps for us until we accept them
+FORMS = "HOST:PORT, [V6]:PORT, *:PORT, PORT or ipc://PATH"
 LOOPBACK = "127.0.0.1"
 ALL = "0.0.0.0"
 
@@ -33,23 +34,64 @@ class Address(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+class AddressError(RpcError):
+    """An address that has none of the forms above; `reason` says in a few words what is wrong with it."""
+
+    def __init__(self, text: str, reason: str) -> None:
+        super().__init__(f"address {text!r}: {reason}; expected {FORMS}")
+        self.reason = reason
+
+
 def parse(text: str | int, listening: bool = False) -> Address:
     """Return the address that a user wrote.
 
     Raises:
-        RpcError: It has none of the forms above.
+        AddressError: It has none of the forms above.
     """
     rest = str(text)
-    if rest.startswith("ipc://") and len(rest) > len("ipc://"):
+    if rest.startswith("ipc://"):
+        if rest == "ipc://":
+            raise AddressError(rest, "no path")
         return Address("", 0, rest.removeprefix("ipc://"))
-    host, colon, port = rest.removeprefix("tcp://").rpartition(":")
+    rest = rest.removeprefix("tcp://")
+    host, colon, port = rest.rpartition(":")
     bracketed = host.startswith("[") and host.endswith("]")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535 or (":" in host and not bracketed):
-        raise RpcError(f"address {text!r}: expected HOST:PORT, [V6]:PORT, *:PORT, PORT or ipc://PATH")
+    if not port or port.endswith("]") or _is_v6(rest) or not (colon or port.isdigit()):
+        raise AddressError(str(text), "no port")
+    if ":" in host and not bracketed:
+        raise AddressError(str(text), f"{host!r} is not a host")
+    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+        raise AddressError(str(text), f"{port!r} is not a port")
     host = host[1:-1] if bracketed else host
     if host in ("", "*"):
         host = ALL if listening and colon else LOOPBACK
     return Address(host, int(port))
+
+
+def _is_v6(text: str) -> bool:
+    try:
+        return ipaddress.ip_address(text).version == 6
+    except ValueError:
+        return False
+
+
+def check_reachable(address: Address, timeout: float) -> None:
+    """Check that somebody listens at an address.
+
+    Raises:
+        RpcError: Nobody does, or there is no answer within `timeout` seconds; the message is the reason.
+    """
+    try:
+        if address.path:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as sock:
+                sock.settimeout(timeout)
+                sock.connect(address.path)
+        else:
+            socket.create_connection((address.host, address.port), timeout).close()
+    except TimeoutError:
+        raise RpcError("no answer") from None
+    except (OSError, UnicodeError) as error:  # UnicodeError: not a host name
+        raise RpcError((getattr(error, "strerror", None) or str(error)).lower()) from None
 
 
 def listening_socket(address: Address) -> tuple[socket.socket, Address]:
@@ -74,7 +116,7 @@ def listening_socket(address: Address) -> tuple[socket.socket, Address]:
             sock.close()
             raise
         sock.setblocking(False)
-        return sock, Address(*sock.getsockname()[:2])
+        return sock, Address(_own_host(sock), sock.getsockname()[1])
     except (OSError, UnicodeError) as error:
         raise RpcError(f"cannot listen at {address}: {getattr(error, 'strerror', None) or error}") from error
 
@@ -102,7 +144,13 @@ def _listen_at_path(address: Address) -> tuple[socket.socket, Address]:
 
 def local_host(sock: socket.socket) -> str:
     """Return the local IP address of a connection; for `ipc://`, the loopback."""
-    return str(sock.getsockname()[0]) if sock.family != socket.AF_UNIX else LOOPBACK
+    return _own_host(sock) if sock.family != socket.AF_UNIX else LOOPBACK
+
+
+def _own_host(sock: socket.socket) -> str:
+    """Return the IP address that a socket is bound to; a link-local one with its interface."""
+    host, _, *v6 = sock.getsockname()
+    return f"{host}%{socket.if_indextoname(v6[1])}" if v6 and v6[1] else str(host)
 
 
 def check_own(host: str) -> None:

@@ -8,9 +8,9 @@ import time
 import pytest
 
 import moolib
-from moolib.broker import format_status, main
+from moolib.broker import main
 from rigs.local_members import Member, gather, have, want
-from rigs.processes import environment
+from rigs.processes import environment, wait_until
 
 
 @pytest.fixture(autouse=True)
@@ -62,15 +62,13 @@ def test_status(broker, capsys):
     member.close()
 
 
-def test_nobody_answers_status(monkeypatch):
-    monkeypatch.setattr("moolib.broker.STATUS_TIMEOUT", 0.2)
-    with pytest.raises(SystemExit, match=r"broker: .*timed out"):
-        main(["--status", "127.0.0.1:1"])
-
-
-def test_status_text():
-    status = {"g": {"sync_id": 7, "members": [{"name": "x", "last_ping": 0.25, "accumulators": {}}]}}
-    assert format_status(status) == "g: sync id 7, 1 member\n  x: last ping 0.2 s ago"
+def test_members(broker):
+    assert broker.members() == {}
+    member = Member(broker.address, "a")
+    gather([member])
+    assert broker.members() == {"group": ["a"]}
+    member.close()
+    wait_until(lambda: broker.members() == {})
 
 
 BAD = [

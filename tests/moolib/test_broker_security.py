@@ -56,8 +56,8 @@ def test_only_peers_with_the_key_are_let_in(keys, monkeypatch):
     for options, variables, answer in (
         (("--key-file", keys[0]), {}, ""),
         ((), {"MOOLIB_KEY_FILE": keys[0]}, ""),
-        (("--key-file", keys[1]), {}, f"broker: no broker answered at {broker.address} "),
-        ((), {}, f"broker: no broker answered at {broker.address} "),
+        (("--key-file", keys[1]), {}, f"broker: no broker answered at {broker.address}: "),
+        ((), {}, f"broker: no broker answered at {broker.address}: "),
     ):
         asked = ask_status(broker.address, *options, **variables)
         assert (asked.returncode == 0) == (answer == "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+import traceback
 
 import pytest
 
@@ -52,6 +53,33 @@ def test_an_error_is_raised_by_every_result():
         with pytest.raises(KeyError, match="reason"):
             future.result()
     assert isinstance(future.exception(), KeyError)
+
+
+class Strange(Exception):
+    """Takes other arguments than it stores."""
+
+    def __init__(self, number, *, unit):
+        super().__init__(f"{number} {unit}")
+        self.unit = unit
+
+
+@pytest.mark.parametrize("error", [RpcError("one"), OSError(2, "two"), Strange(3, unit="m")])
+def test_every_result_raises_a_new_exception(error):
+    future = Future()
+    error.add_note("note")
+    future.set_exception(error)
+    raised = []
+    for _ in range(3):
+        try:
+            future.result()
+        except type(error) as caught:
+            raised.append((caught, len(traceback.extract_tb(caught.__traceback__))))
+    assert [depth for _, depth in raised] == [2, 2, 2]
+    for one, _ in raised:
+        assert str(one) == str(error) and vars(one) == vars(error) and one is not error
+        one.add_note("of one only")
+    assert error.__traceback__ is None and error.__notes__ == ["note"]
+    assert future.exception() is not error and str(future.exception()) == str(error)
 
 
 def test_a_wait_that_times_out_leaves_the_future_alone():

@@ -42,3 +42,34 @@ def test_every_public_name_can_be_imported():
     assert set(moolib.__all__) <= set(dir(moolib))
     for name in moolib.__all__:
         assert getattr(moolib, name).__name__ == name
+
+
+def test_systems_other_than_linux():
+    """Nothing fails before it is used, and then with one line. (Windows lacks all of these.)"""
+    code = """
+import os, select, signal, socket, sys
+sys.modules["resource"] = sys.modules["fcntl"] = None
+missing = {
+    os: ["memfd_create", "fork"],
+    select: ["poll"],
+    signal: ["SIGHUP", "SIGKILL"],
+    socket: ["AF_UNIX", "SOCK_SEQPACKET", "recv_fds", "send_fds"],
+}
+for module, names in missing.items():
+    for name in names:
+        delattr(module, name)
+import moolib, moolib.broker
+for name in moolib.__all__:
+    getattr(moolib, name)
+for create in (moolib.Rpc, moolib.Broker, lambda: moolib.EnvPool(int, 1, 1, 1)):
+    try:
+        create()
+    except moolib.RpcError as error:
+        assert "runs on Linux only" in str(error)
+    else:
+        raise AssertionError
+moolib.broker.main([])
+"""
+    child = subprocess.run([sys.executable, "-c", code], timeout=60, capture_output=True, text=True)
+    assert child.stderr == f"broker: moolib runs on Linux only: no Unix sockets on {sys.platform}\n"
+    assert child.returncode == 1 and child.stdout == ""

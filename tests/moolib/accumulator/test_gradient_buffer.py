@@ -5,7 +5,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moolib.accumulator.gradient_buffer import GradientLayout
+from moolib.accumulator.gradient_buffer import GradientLayout, describe
+from moolib.limits import MAX_IDENTITY
 
 SHAPES = ((2,), (3, 2), (4,))
 INDEX, VALUE = st.integers(0, len(SHAPES) - 1), st.integers(-8, 8)
@@ -179,3 +180,10 @@ def test_given_gradients_must_fit(shapes, message):
     layout = GradientLayout([torch.zeros(2, requires_grad=True), torch.zeros(3, requires_grad=True)])
     with pytest.raises(ValueError, match=message):
         layout.copy([torch.zeros(shape) for shape in shapes], 1.0)
+
+
+def test_descriptions_of_large_models_are_short_enough_for_the_broker():
+    shape = torch.empty(99_999, 99_999, 3, 3, dtype=torch.float8_e4m3fnuz, device="meta")
+    one, other = ([shape] * count for count in (50_000, 50_001))
+    assert len(describe(one, other, False)) < MAX_IDENTITY
+    assert describe(one, other, False) != describe(other, one, False) != describe(other, other, False)

@@ -1,10 +1,43 @@
 """The rounds and steps of an epoch, and contributions that outlive it."""
 
+import logging
+
 import pytest
 import torch
 
+import moolib
 from moolib.accumulator.rounds import MIN_SPLIT
 from rigs.local_members import gather, have, run, want
+
+
+class Once:
+    """A program that contributes once for each value of `key(member)`, and never skips."""
+
+    def __init__(self, member, key):
+        self.member, self.key, self.done = member, key, None
+        self.accumulator = member.accumulator
+
+    def update(self):
+        self.member.update()
+        if self.accumulator.has_gradients():
+            self.member.step()
+        elif self.accumulator.wants_gradients() and self.key(self.member) != self.done:
+            self.done = self.key(self.member)
+            self.member.reduce(1.0, 32)
+
+
+KEYS = {
+    "version": lambda m: m.accumulator.model_version(),
+    "version and sync id": lambda m: (m.accumulator.model_version(), m.group.sync_id()),
+}
+
+
+@pytest.fixture
+def skips(caplog):
+    """The members that were counted as skipping because they did not answer, as lines of the log."""
+    moolib.set_logging(logging.getLogger("skips"))
+    yield lambda: [text for text in caplog.messages if "counted as a skip" in text]
+    moolib.set_logging(logging.getLogger("moolib"))
 
 
 @pytest.mark.parametrize("size", [2, 3])
@@ -114,7 +147,9 @@ def test_contributions_outlive_a_change_of_the_members(join):
     assert c.accumulator.get_gradient_stats() == {"num_gradients": 2, "num_skipped": 1, "batch_size": 10}
 
 
-def test_a_step_may_be_completed_by_a_change_of_the_members_while_the_program_computes(join):
+@pytest.mark.parametrize("late", ["contribution", "skip"])
+def test_a_step_may_be_completed_by_a_change_of_the_members_while_the_program_computes(join, late):
+    """A contribution or a skip that comes too late for it takes no turn in the next step."""
     members = a, b, c = join("a"), join("b"), join("c")
     gather(members)
     for member in members:
@@ -129,23 +164,24 @@ def test_a_step_may_be_completed_by_a_change_of_the_members_while_the_program_co
     c.close()  # in the new epoch the contributions of a and b are carried over, and suffice
     run([b], b.accumulator.has_gradients)
     assert b.parameters[0].grad.tolist() == [3, 3, 3]
-    a.reduce(8.0)  # too late for that step
+    if late == "contribution":
+        a.reduce(8.0)
+    else:
+        a.accumulator.skip_gradients()
     with pytest.raises(RuntimeError, match="no gradients are wanted"):
         a.accumulator.skip_gradients()
     have([a])
     assert a.parameters[0].grad.tolist() == [3, 3, 3]
     for member in (a, b):
         member.step()
-    want([b])
+    want([a, b])
+    a.reduce(2.0, 1)
     b.reduce(6.0, 2)
     have([a, b])
     for member in (a, b):
-        assert member.parameters[0].grad.tolist() == [6, 6, 6]
-        assert member.accumulator.get_gradient_stats() == {
-            "num_gradients": 1,
-            "num_skipped": 1,
-            "batch_size": 2,
-        }
+        assert member.parameters[0].grad.tolist() == [4, 4, 4]
+        stats = member.accumulator.get_gradient_stats()
+        assert stats == {"num_gradients": 2, "num_skipped": 0, "batch_size": 3}
 
 
 def test_a_member_that_does_not_answer_counts_as_skipping(join):
@@ -166,6 +202,42 @@ def test_a_member_that_does_not_answer_counts_as_skipping(join):
     b.reduce(2.0)
     have(members)
     assert b.parameters[0].grad.tolist() == [1.5, 1.5, 1.5]
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_full_speed_after_a_pause_of_a_program_that_contributes_once(join, skips, key):
+    """Both contributions are needed for a step, so each waits for the other's, but not for a second one."""
+    members = join("a", timeout=1.0), join("b", timeout=1.0)
+    for member in members:
+        member.accumulator.set_virtual_batch_size(64)
+    gather(members)
+    a, _b = programs = [Once(member, key) for member in members]
+    run(programs, lambda: a.accumulator.model_version() >= 10)
+    run([a], skips)  # b pauses for longer than the time-out
+    paused_at = a.accumulator.model_version()
+    run(programs, lambda: a.accumulator.model_version() > paused_at + 1)
+    before = skips()
+    run(programs, lambda: a.accumulator.model_version() > paused_at + 50)
+    assert skips() == before
+    want(members)
+    assert torch.equal(members[0].parameters[0], members[1].parameters[0])
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_full_speed_after_a_second_member_has_joined(join, skips, key):
+    """The first one's contribution to the old epoch and its next one are for the same version."""
+    members = [join("a", timeout=60.0)]
+    members[0].accumulator.set_virtual_batch_size(64)
+    gather(members)
+    a = Once(members[0], key)
+    run([a], lambda: a.done is not None)  # half of the virtual batch
+    members.append(join("b", timeout=60.0))
+    members[1].accumulator.set_virtual_batch_size(64)
+    gather(members)
+    programs = [a, Once(members[1], key)]
+    run([a], lambda: key(members[0]) == a.done)
+    run(programs, lambda: members[1].accumulator.model_version() >= 50)
+    assert skips() == []
 
 
 def test_a_replica_that_differs_adopts_the_leaders_model(join, monkeypatch):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import gc
 import os
@@ -86,7 +87,7 @@ def test_nested_observations_and_continuous_actions(pool):
     assert torch.equal(got["sum"], 2 * action.float())  # an environment may keep its action
 
 
-def test_tuples_without_an_action_space(pool):
+def test_tuples_of_observations(pool):
     p = pool(envs.Pair, batch_size=2)
     p.step(0, np.ones((2, 3))).result(20)
     got = p.step(0, np.array([[1.0, 2, 3], [4, 5, 6]])).result(20)
@@ -185,6 +186,69 @@ def test_a_batch_in_flight_cannot_be_stepped(pool):
         p.step(0, torch.zeros(4, dtype=torch.int64))
     with pytest.raises(RuntimeError, match=r"^The operation timed out$"):
         slow.result(0.05)
+
+
+def test_a_batch_whose_result_was_not_taken_cannot_be_stepped(pool):
+    p = pool(envs.Counter, num_batches=2)
+    action = torch.tensor([1, 2, 3, 4])
+    first = p.step(0, action)
+    for wait in (first.done, lambda: wait_until(first.done), first.wait):
+        wait()
+        with pytest.raises(RuntimeError, match="batch 0 is being stepped: take its result first"):
+            p.step(0, action)
+    p.step(1, action).result(20)
+    first.result(20)
+    second = p.step(0, action)
+    first.result(20)
+    with pytest.raises(RuntimeError, match="batch 0 is being stepped"):  # that was the first step's
+        p.step(0, action)
+    assert second.result(20)["state"].tolist() == [[1, 1], [1, 2], [1, 3], [1, 4]]
+    assert p.step(0, action).result(20)["state"].tolist() == [[2, 1], [2, 2], [2, 3], [2, 4]]
+
+
+@pytest.mark.parametrize(
+    "action, text",
+    [
+        (torch.zeros(4), "dtype torch.float32, but environments without an action_space take integers"),
+        (np.zeros((4, 2)), "dtype torch.float64"),
+        (torch.zeros(4, dtype=torch.bfloat16), "dtype torch.bfloat16"),
+        (torch.zeros(4, dtype=torch.complex64), "dtype torch.complex64"),
+        (torch.zeros(5, dtype=torch.int64), r"shape \[5\], but \[4, …\] is needed"),
+    ],
+)
+def test_wrong_actions_of_environments_without_an_action_space(pool, action, text):
+    p = pool(envs.OldCounter)
+    with pytest.raises(RuntimeError, match=text):
+        p.step(0, action)
+    assert p.step(0, torch.zeros(4, dtype=torch.int64)).result(20)["state"].tolist() == [[0, 0]] * 4
+
+
+@pytest.mark.parametrize("num_processes", [1, 2, 3])
+@pytest.mark.parametrize("create", [envs.Numbered, lambda number: envs.Numbered(number)])
+def test_environments_may_differ_by_their_index(pool, create, num_processes):
+    """The same environments for any number of processes."""
+    p = pool(create, num_processes, batch_size=5, num_batches=2)
+    for batch in (1, 0):
+        got = p.step(batch, torch.zeros(5, dtype=torch.int64)).result(20)["state"].tolist()
+        numbers = range(5 * batch, 5 * batch + 5)
+        assert got == [[n, np.random.default_rng(n).integers(1000)] for n in numbers]
+
+
+def test_parameters_with_defaults_are_left_alone(pool):
+    p = pool(functools.partial(envs.Numbered, index=7))
+    assert p.step(0, torch.zeros(4, dtype=torch.int64)).result(20)["state"][:, 0].tolist() == [7] * 4
+
+
+def test_systems_without_packet_sockets(monkeypatch):
+    def unsupported(*_):
+        raise OSError(errno.EPROTONOSUPPORT, "Protocol not supported")
+
+    monkeypatch.setattr("socket.socketpair", unsupported)
+    with pytest.raises(RpcError, match="EnvPool runs on Linux only: no packet sockets"):
+        EnvPool(envs.Counter, 1, 1, 1)
+    monkeypatch.delattr("socket.SOCK_SEQPACKET")
+    with pytest.raises(RpcError, match="EnvPool runs on Linux only"):
+        EnvPool(envs.Counter, 1, 1, 1)
 
 
 @pytest.mark.parametrize(

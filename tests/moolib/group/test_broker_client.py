@@ -2,8 +2,11 @@
 
 import time
 
+import pytest
+
 import moolib
 from moolib.group.broker_client import BrokerClient
+from moolib.limits import MAX_IDENTITY
 from rigs.local_members import Member, gather
 from rigs.processes import wait_until
 
@@ -44,6 +47,14 @@ def test_a_refusal_says_where_two_models_differ(address):
         "cannot join group 'group': model 'model' of 'b' differs from that of 'a': "
         "'b' has float32 [4]; 'a' has float32 [3]"
     )
+
+
+def test_descriptions_that_the_broker_would_not_take():
+    client = BrokerClient(moolib.Rpc(), "group", lambda epoch: None)
+    client.add_accumulator("one", "x" * (MAX_IDENTITY - 1), dict)
+    with pytest.raises(moolib.RpcError, match="accumulator 'two': the models of group 'group' have too many"):
+        client.add_accumulator("two", "xx", dict)
+    client.add_accumulator("two", "x", dict)
 
 
 def test_a_failed_operation_begins_a_new_epoch_of_the_same_members(address):

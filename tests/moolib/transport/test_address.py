@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import ipaddress
 import os
+import re
 
 import pytest
 
@@ -37,10 +40,54 @@ def test_unix_sockets(tmp_path):
     assert not (tmp_path / "socket").exists()
 
 
-def test_addresses_that_make_no_sense_or_are_taken():
-    for wrong in ("", "host", "host:port", "1.2.3.4:99999", "::1:80", "-1", "ipc://"):
-        with pytest.raises(RpcError, match="expected HOST:PORT"):
-            Rpc().connect(wrong)
+@pytest.mark.parametrize(
+    "reason, wrong",
+    [
+        ("no port", "host"),
+        ("no port", "1.2.3.4"),
+        ("no port", "[::1]"),
+        ("no port", "::1"),
+        ("no port", "::1:80"),  # an IPv6 address
+        ("no port", "fe80::1%eth0"),
+        ("no port", "tcp://host"),
+        ("no port", "host:"),
+        ("no port", ""),
+        ("no path", "ipc://"),
+        ("'port' is not a port", "host:port"),
+        ("'99999' is not a port", "1.2.3.4:99999"),
+        ("'-1' is not a port", "host:-1"),
+        ("'a:b' is not a host", "a:b:80"),
+    ],
+)
+def test_addresses_that_make_no_sense(reason, wrong):
+    text = re.escape(
+        f"address {wrong!r}: {reason}; expected HOST:PORT, [V6]:PORT, *:PORT, PORT or ipc://PATH"
+    )
+    for method in (Rpc().connect, Rpc().listen):
+        with pytest.raises(RpcError, match=f"^{text}$") as caught:
+            method(wrong)
+        assert caught.value.reason == reason
+
+
+def test_an_address_that_is_taken():
     _server, address = serving()
     with pytest.raises(RuntimeError, match=f"cannot listen at {address}: Address already in use"):
         Rpc().listen(address)
+
+
+def link_local():
+    """An IPv6 address that is valid on one interface only, or None."""
+    with contextlib.suppress(OSError), open("/proc/net/if_inet6") as file:
+        for digits, _, _, scope, _, interface in map(str.split, file):
+            if scope == "20":
+                return f"{ipaddress.ip_address(bytes.fromhex(digits))}%{interface}"
+    return None
+
+
+@pytest.mark.skipif(link_local() is None, reason="no link-local address")
+def test_link_local_addresses_keep_their_interface():
+    server, address = serving(address=f"[{link_local()}]:0")
+    assert address.startswith(f"[{link_local()}]:")
+    client = named("client", address)
+    assert client.sync("server", "double", 2) == 4
+    assert client.messages.local_host("server") == server.messages.local_host("client") == link_local()

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import weakref
 
 import numpy as np
 import pytest
@@ -71,11 +72,11 @@ def test_collected_rpcs_close_and_their_callers_reconnect():
     server, address = serving()
     client = named("client", address)
     assert client.sync("server", "double", 1) == 2
-    threads = threading.active_count()
+    gone = weakref.ref(server)
     server.define("cycle", lambda rpc=server: rpc)
     del server
     gc.collect()
-    wait_until(lambda: threading.active_count() < threads)
+    wait_until(lambda: gone() is None)
     client.set_timeout(0.2)
     with pytest.raises(RuntimeError, match="timed out"):
         client.sync("server", "double", 1)
