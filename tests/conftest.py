@@ -1,0 +1,7 @@
+"""Conditions for all tests."""
+
+import signal
+
+# A shell starts background jobs with SIGINT ignored, and their children inherit that. With a handler here, they
+# start with the default instead, so that tests of Ctrl-C mean what they say.
+signal.signal(signal.SIGINT, signal.default_int_handler)
