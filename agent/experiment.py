@@ -7,8 +7,8 @@
     python -m agent.experiment -m seed=1,2,3                    # three runs, one after the other
     python -m agent.experiment --cfg job                        # prints every setting, trains nothing
 
-Without `connect=IP:PORT` the peer embeds a broker and trains alone, though others may join it. Ctrl-C or
-SIGTERM saves a last checkpoint. `agent.training.peer` is the loop.
+Without `connect=IP:PORT` the peer embeds a broker and trains alone, though others may join it. Ctrl-C,
+SIGTERM or SIGHUP saves a last checkpoint. `agent.training.peer` is the loop.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from agent.logs.console import TrainingConsole
 from agent.storage.paths import CONF
 from agent.training.metrics_row import published_run_here
 from agent.training.peer import Peer, check_device
+from moolib import output
 
 NAME = "herd"  # at the beginning of every message
 
@@ -71,14 +72,15 @@ def run(config: Config) -> sweep.Outcome:
 
 
 def _stop_on_signals(peer: Peer) -> None:
-    """Let a first Ctrl-C or SIGTERM finish the rollout and save, and a second one end the process."""
+    """Let a first Ctrl-C, SIGTERM or SIGHUP finish the rollout and save, and a second one end the process."""
 
     def handle(number: int, _frame: object) -> None:
         peer.stop()
         signal.signal(number, signal.SIG_DFL)
 
-    signal.signal(signal.SIGINT, handle)
-    signal.signal(signal.SIGTERM, handle)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
+            signal.signal(number, handle)
 
 
 def say_goodbye(config: Config, peer: Peer, console: TrainingConsole) -> None:
@@ -123,6 +125,7 @@ def main() -> None:
     if wants_help(arguments):
         print(usage())
         return
+    logging.raiseExceptions = False  # a message that cannot be written is no reason for a traceback
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
     sys.argv[1:] = sweep.flags_first(arguments)
     _exit_unless_good(guard(NAME, lambda: train(sys.argv[1:])))
@@ -166,7 +169,7 @@ def train_several() -> int:
         launched = HydraConfig.get()
         directory = Path(launched.runtime.output_dir)
         settings.append(list(launched.overrides.task))
-        print(f"run {launched.job.num}: {' '.join(settings[-1])}", flush=True)
+        output.say(f"run {launched.job.num}: {' '.join(settings[-1])}")
         try:
             sweep.name_run(composed, directory)
             outcomes.append(run(from_omegaconf(composed)))

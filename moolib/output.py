@@ -23,7 +23,7 @@ def tolerated() -> Iterator[None]:
         yield
     finally:
         for stream in (sys.stdout, sys.stderr):
-            _flushed(stream)
+            flush(stream)
 
 
 def say(text: str, stream: TextIO | None = None) -> OSError | None:
@@ -35,14 +35,17 @@ def say(text: str, stream: TextIO | None = None) -> OSError | None:
     try:
         print(text, file=stream)
     except OSError as error:
-        return _flushed(stream) or error
+        return flush(stream) or error
     except ValueError:  # the stream was closed
         return None
-    return _flushed(stream)
+    return flush(stream)
 
 
-def _flushed(stream: Any) -> OSError | None:
-    """Flush a stream. If that fails, let it write to nowhere from now on, and return the error."""
+def flush(stream: Any) -> OSError | None:
+    """Flush a stream, which may be missing or closed.
+
+    If that fails, return the error, and let the stream write to nowhere from now on.
+    """
     try:
         stream.flush()
     except OSError as error:

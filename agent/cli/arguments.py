@@ -24,6 +24,7 @@ from dataclasses import field, fields
 from typing import Annotated, Any, Literal, TypeVar
 
 from agent.errors import ConfigError, UserError
+from moolib import output
 
 T = TypeVar("T")
 WIDTH = 110  # characters of a line of help
@@ -207,12 +208,15 @@ def guard(name: str, action: Callable[[], int | None], *others: type[Exception])
     """
     expected: tuple[type[Exception], ...] = (UserError, OSError, *others)
     raise_keyboard_interrupt()
-    try:
-        return action() or 0
-    except expected as error:
-        return complain(name, error)
-    except KeyboardInterrupt:
-        return INTERRUPTED
+    with output.tolerated():
+        try:
+            return action() or 0
+        except BrokenPipeError:  # the reader of our output has enough
+            return UserError.status
+        except expected as error:
+            return complain(name, error)
+        except KeyboardInterrupt:
+            return INTERRUPTED
 
 
 def complain(name: str, error: Exception) -> int:
@@ -220,7 +224,7 @@ def complain(name: str, error: Exception) -> int:
     text = str(error)
     if isinstance(error, OSError) and error.filename and error.strerror:
         text = f"{error.filename}: {error.strerror}"
-    print(f"{name}: {' '.join(text.split())}", file=sys.stderr)
+    output.say(f"{name}: {' '.join(text.split())}", sys.stderr)
     return error.status if isinstance(error, UserError) else UserError.status
 
 

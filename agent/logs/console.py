@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console, Group
@@ -11,6 +12,8 @@ from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
+
+from moolib import output
 
 LINE_INTERVAL = 10.0  # s between two lines where the output is no terminal
 
@@ -24,11 +27,23 @@ def duration(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+class _Console(Console):
+    """A console that leaves it to its user to deal with a reader that has gone."""
+
+    def on_broken_pipe(self) -> None:
+        """Go on, where rich would end the process."""
+        output.flush(self.file)
+
+
 class TrainingConsole:
-    """Shows the newest row of the log; `say` prints a line that stays."""
+    """Shows the newest row of the log; `say` prints a line that stays.
+
+    An output that fails (its reader has gone, the disk is full, the terminal was closed) is no reason to
+    stop training: from then on, everything that is printed vanishes.
+    """
 
     def __init__(self, title: str, total_steps: float, console: Console | None = None) -> None:
-        self.console = console or Console()
+        self.console = console or _Console()
         self.title, self.total_steps = title, total_steps
         self.live = Live(console=self.console, auto_refresh=False, transient=False)
         self.last_line = 0.0
@@ -36,22 +51,33 @@ class TrainingConsole:
 
     def __enter__(self) -> TrainingConsole:
         if self.console.is_terminal:
-            self.live.start()
+            with self._tolerated():
+                self.live.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         if self.console.is_terminal:
-            self.live.stop()
+            with self._tolerated():
+                self.live.stop()
+
+    @contextmanager
+    def _tolerated(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError):  # ValueError: the stream was closed
+            output.flush(self.console.file)
 
     def say(self, message: str) -> None:
         """Print a line that stays."""
-        self.console.print(message, markup=False, highlight=False, soft_wrap=True)
+        with self._tolerated():
+            self.console.print(message, markup=False, highlight=False, soft_wrap=True)
 
     def show(self, row: Mapping[str, Any]) -> None:
         """Show a row of logs.tsv."""
         row = self._with_last_known(row)
         if self.console.is_terminal:
-            self.live.update(self._panel(row), refresh=True)
+            with self._tolerated():
+                self.live.update(self._panel(row), refresh=True)
         elif time.monotonic() - self.last_line >= LINE_INTERVAL:
             self.last_line = time.monotonic()
             self.say(self._line(row))

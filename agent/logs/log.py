@@ -4,8 +4,10 @@ Each kind of log is a module of its own, `tsv_log` and `wandb_log`, with a class
 `Log`; `Logs` is a log made of several. A further kind needs such a module and a line where `Logs` is made.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
+
+from agent.errors import LogError
 
 Row = Mapping[str, Any]  # column name to number or string
 
@@ -27,11 +29,28 @@ class Logs:
         self._logs = list(logs)
 
     def write(self, row: Row) -> None:
-        """Write the row to each log in turn."""
-        for log in self._logs:
-            log.write(row)
+        """Write the row to each log, even if another one fails.
+
+        Raises:
+            LogError: a log could not be written; the first such error.
+        """
+        _each(lambda log: log.write(row), self._logs)
 
     def close(self) -> None:
-        """Close each log."""
-        for log in self._logs:
-            log.close()
+        """Close each log, even if another one fails.
+
+        Raises:
+            LogError: a log could not be closed; the first such error.
+        """
+        _each(lambda log: log.close(), self._logs)
+
+
+def _each(action: Callable[[Log], None], logs: Sequence[Log]) -> None:
+    errors = []
+    for log in logs:
+        try:
+            action(log)
+        except LogError as error:
+            errors.append(error)
+    if errors:
+        raise errors[0]

@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from agent.errors import LogError
@@ -52,7 +52,7 @@ class WandbLog:
             raise LogError("wandb=true: wandb is not installed; run: pip install wandb") from None
         logging.getLogger("wandb").setLevel(logging.ERROR)
         try:
-            self._run = wandb.init(
+            self.run = wandb.init(
                 project=project,
                 name=name,
                 config=hide_secrets(config),
@@ -66,22 +66,41 @@ class WandbLog:
         except Exception as error:
             reason = " ".join(str(error).split())
             raise LogError(f"wandb=true: {reason} (WANDB_MODE=offline needs no account)") from None
-        self._step_column = step_column
-        self._last_step = max(int(last_step), self._run.step - 1)
+        self._step_column, self._failed = step_column, False
+        self._last_step = max(int(last_step), self.run.step - 1)
 
     @property
     def run_id(self) -> str:
         """The id with which a later process continues the run; it belongs into the checkpoint."""
-        return str(self._run.id)
+        return str(self.run.id)
 
     def write(self, row: Row) -> None:
-        """Log the row at its global step, without the missing values."""
+        """Log the row at its global step, without the missing values.
+
+        Raises:
+            LogError: wandb has failed; once, and later rows are left out.
+        """
         step = int(row[self._step_column])
-        if step <= self._last_step:
+        if step <= self._last_step or self._failed:
             return
         self._last_step = step
-        self._run.log({name: value for name, value in row.items() if value is not None}, step=step)
+        values = {name: value for name, value in row.items() if value is not None}
+        self._call(lambda: self.run.log(values, step=step))
 
     def close(self) -> None:
-        """End the run when its rows are on disk or sent."""
-        self._run.finish()
+        """End the run when its rows are on disk or sent.
+
+        Raises:
+            LogError: wandb has failed.
+        """
+        if not self._failed:
+            self._call(self.run.finish)
+
+    def _call(self, action: Callable[[], object]) -> None:
+        """Call wandb, whose service may have ended and then raises errors of many kinds."""
+        try:
+            action()
+        except Exception as error:
+            self._failed = True
+            reason = " ".join(str(error).split()) or type(error).__name__
+            raise LogError(f"wandb: {reason}; no further rows go there") from None

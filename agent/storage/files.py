@@ -11,6 +11,7 @@ import secrets
 import time
 from pathlib import Path
 
+CANNOT_FLUSH = (errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.EPERM, errno.EACCES)
 STALE_AFTER = 600.0  # seconds without a write after which a temporary file has no living writer
 
 
@@ -76,9 +77,19 @@ def _remove_stale(directory: Path) -> None:
 
 
 def _sync_directory(directory: Path) -> None:
-    """Make the rename survive a loss of power."""
-    descriptor = os.open(directory, os.O_RDONLY)
+    """Make the rename survive a loss of power, where the file system can.
+
+    Some file systems (CIFS, FUSE, shared folders of virtual machines) cannot flush a directory, and a
+    directory may be writable but not readable.
+    """
+    try:
+        descriptor = os.open(directory, os.O_RDONLY)
+    except PermissionError:
+        return
     try:
         os.fsync(descriptor)
+    except OSError as error:
+        if error.errno not in CANNOT_FLUSH:
+            raise
     finally:
         os.close(descriptor)

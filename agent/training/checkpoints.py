@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,21 @@ class Checkpoints:
         self.path = savedir / "checkpoint.safetensors"
         self._interval, self._history_interval = interval, history_interval
         self._saved_at = self._kept_at = 0.0
+
+    def prepare(self) -> None:
+        """Create the directory, and prove that checkpoints can be written there.
+
+        Raises:
+            CheckpointError: They cannot.
+        """
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.path.parent):
+                pass
+        except OSError as error:
+            raise CheckpointError(
+                f"savedir={self.path.parent}: cannot write checkpoints there: {error.strerror}"
+            ) from None
 
     def resume(self, load: Callable[[State], None]) -> bool:
         """Load the current checkpoint, if there is one; return whether there is.

@@ -47,14 +47,14 @@ MAY_DIFFER = ("connect", "advertise", "key_file", "local_name", "savedir", "loca
 class Peer:
     """One process of a training run; `train()` runs until the end, or until `stop()` is called."""
 
-    def __init__(self, config: Config, rpc: moolib.Rpc, status: TrainingConsole) -> None:
+    def __init__(self, config: Config, rpc: moolib.Rpc, console: TrainingConsole) -> None:
         """Build all parts, and resume from the run's checkpoint if there is one.
 
         Raises:
             ConfigError: A setting cannot be used, or does not match the checkpoint.
             CheckpointError: The checkpoint cannot be used.
         """
-        self.config, self.rpc, self.status = config, rpc, status
+        self.config, self.rpc, self.console = config, rpc, console
         self.stop_requested: float | None = None  # time.monotonic() of the request
         model_seed, env_seed, action_seed, minibatch_seed = self._seeds()
         torch.manual_seed(model_seed)
@@ -81,14 +81,14 @@ class Peer:
         self.metrics = MetricsRow(config, self.pool, self.learner, timer)
         self.last_row: dict[str, Any] = {}
         self.descriptors = DescriptorWatch()
-        self.files = RunFiles(config, status.say)
+        self.files = RunFiles(config, console.say)
         self.checkpoints = Checkpoints(
             self.files.savedir, config.checkpoint_interval, config.checkpoint_history_interval
         )
         if self.checkpoints.resume(self.load_state_dict):
             self.checkpoints.resumed_at(self.learner.progress.seconds)
             step = self.learner.progress.step
-            status.say(f"resuming from {self.checkpoints.path} at step {step:,}")
+            console.say(f"resuming from {self.checkpoints.path} at step {step:,}")
 
     # ------------------------------------------------------------------ the loop
 
@@ -100,6 +100,7 @@ class Peer:
             TrainingError: The model has diverged; the last batch was written to a file.
         """
         try:
+            self.checkpoints.prepare()
             if not self.join():
                 return
             self._open_files()
@@ -110,6 +111,9 @@ class Peer:
             self._log_and_save_at_the_end()
         except TrainingError as error:
             raise TrainingError(f"{error}: training stops; {self._dump()}") from None
+        except BaseException:
+            self._save_model()  # nothing learned is lost, whatever went wrong
+            raise
 
     def train_on_one_rollout(self, keep: bool = True) -> None:
         """Collect one rollout, and meanwhile learn from the one before.
@@ -149,7 +153,7 @@ class Peer:
 
     def join(self) -> bool:
         """Wait until we have a group and its model; return False if we are to stop instead."""
-        say, config = self.status.say, self.config
+        say, config = self.console.say, self.config
         return join(self.learner, self.rpc, config, say, lambda: self.stop_requested is not None)
 
     def stop(self) -> None:
@@ -165,7 +169,7 @@ class Peer:
     def _open_files(self) -> None:
         self.metrics.start_interval()
         self.files.open(self.pool.reward_names, self.learner.progress.updates)
-        self.status.say(
+        self.console.say(
             f"training {self.config.env.name} with {self.config.algorithm.name}: "
             f"{self.config.sequences} robots here, logs in {self.config.localdir}/logs.tsv"
         )
@@ -179,7 +183,7 @@ class Peer:
             try:
                 self.checkpoints.save_when_due(progress.seconds, progress.updates, self.state_dict)
             except CheckpointError as error:
-                self.status.say(f"warning: {error}; training goes on")
+                self.console.say(f"warning: {error}; training goes on")
 
     def _log_and_save_at_the_end(self) -> None:
         if self.metrics.has_updates:
@@ -187,12 +191,20 @@ class Peer:
         if self.learner.is_leader or not self.checkpoints.path.exists():
             self.checkpoints.save(self.state_dict())
 
+    def _save_model(self) -> None:
+        """Save the model and the group's counters in the middle of a rollout, if we are the leader."""
+        if self.learner.is_leader and self.learner.progress.updates:
+            try:
+                self.checkpoints.save(self.state_dict(between_rollouts=False))
+            except CheckpointError as error:
+                self.console.say(f"warning: {error}")
+
     def _log(self) -> None:
         self.last_row = row = self.metrics.row()
         self.files.write(row)
         if warning := self.descriptors.warning():
-            self.status.say(f"warning: {warning}")
-        self.status.show(row)
+            self.console.say(f"warning: {warning}")
+        self.console.show(row)
 
     def _dump(self) -> str:
         if self.gradients.minibatch is None:
@@ -208,8 +220,12 @@ class Peer:
 
     # ------------------------------------------------------------------ state
 
-    def state_dict(self) -> dict[str, Any]:
-        """Return everything that the run needs to continue, and this peer exactly, between two rollouts."""
+    def state_dict(self, between_rollouts: bool = True) -> dict[str, Any]:
+        """Return everything that the run needs to continue.
+
+        Args:
+            between_rollouts: Include this peer's robots, so that it continues exactly.
+        """
         return {
             "model_version": self.learner.model_version(),
             "policy": self.learner.policy.state_dict(),
@@ -219,7 +235,7 @@ class Peer:
                 "local_name": self.config.local_name,
                 "wandb_id": self.files.wandb_id,
                 "robots": _robots(self.config),
-                "actors": self.actors.state_dict(),
+                "actors": self.actors.state_dict() if between_rollouts else None,
                 "minibatches": self.gradients.generator.get_state(),
                 "pending": self.rollout is not None,
             },
@@ -238,7 +254,7 @@ class Peer:
             for config in (asdict(self.config), state["config"])
         )
         if different := differences(ours, theirs):
-            self.status.say(f"other settings than in {where}: {'; '.join(different)}")
+            self.console.say(f"other settings than in {where}: {'; '.join(different)}")
         self.learner.policy.load_state_dict(state["policy"])
         self.learner.load_state_dict(state["learner"])
         self.learner.accumulator.set_model_version(state["model_version"])

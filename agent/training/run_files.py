@@ -90,4 +90,7 @@ class RunFiles:
 
     def close(self) -> None:
         """Close the logs."""
-        self._logs.close()
+        try:
+            self._logs.close()
+        except LogError as error:
+            self.say(f"warning: {error}")

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from agent.errors import LogError
+from agent.logs.log import Logs
 from agent.logs.wandb_log import WandbLog
 
 
@@ -61,3 +62,31 @@ def test_wandb_missing_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "wandb", None)
     with pytest.raises(LogError, match="wandb=true: wandb is not installed"):
         WandbLog(project="herd", name="test", config={}, directory=tmp_path)
+
+
+def test_a_service_that_fails_is_told_once_and_stops_no_other_log(tmp_path, monkeypatch):
+    pytest.importorskip("wandb")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    rows = []
+
+    class Memory:
+        def write(self, row):
+            rows.append(row)
+
+        def close(self):
+            rows.append("closed")
+
+    wandb = WandbLog(project="p", name="n", config={}, directory=tmp_path)
+    logs = Logs([wandb, Memory()])
+    end = wandb.run.finish
+
+    def broken(*_, **__):
+        raise ConnectionResetError("the service has gone")
+
+    monkeypatch.setattr(wandb.run, "log", broken)
+    with pytest.raises(LogError, match="wandb: the service has gone; no further rows go there"):
+        logs.write({"step": 1})
+    logs.write({"step": 2})
+    logs.close()
+    assert rows == [{"step": 1}, {"step": 2}, "closed"]
+    end()

@@ -55,3 +55,40 @@ def test_symlink_moves_and_never_replaces_files(tmp_path, monkeypatch):
     assert Path("logs.tsv").read_text() == "mine"
     assert not symlink("run1", tmp_path / "missing" / "link")
     assert not [name for name in os.listdir(tmp_path) if name.endswith(".tmp")]
+
+
+@pytest.mark.parametrize("number", [errno.EINVAL, errno.ENOTSUP, errno.EPERM])
+def test_a_file_system_that_cannot_flush_a_directory_is_tolerated(tmp_path, monkeypatch, number):
+    flush = os.fsync
+
+    def no_directories(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(number, os.strerror(number))
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", no_directories)
+    write_atomic(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"
+
+
+def test_a_disk_error_on_flushing_a_directory_is_told(tmp_path, monkeypatch):
+    def broken(descriptor):
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "fsync", broken)
+    with pytest.raises(OSError, match="Input/output error"):
+        write_atomic(tmp_path / "file", b"content")
+
+
+def test_a_directory_that_can_be_written_but_not_read_is_tolerated(tmp_path, monkeypatch):
+    real = os.open
+
+    def unreadable(path, flags, *more, **named):
+        if os.path.isdir(path) and flags == os.O_RDONLY:
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(path))
+        return real(path, flags, *more, **named)
+
+    monkeypatch.setattr(os, "open", unreadable)
+    write_atomic(tmp_path / "file", b"content")
+    assert (tmp_path / "file").read_bytes() == b"content"
