@@ -13,10 +13,12 @@ SIGTERM or SIGHUP saves a last checkpoint. `agent.training.peer` is the loop.
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import math
 import signal
 import sys
+import time
 from pathlib import Path
 
 import hydra
@@ -36,6 +38,7 @@ from agent.training.peer import Peer, check_device
 from moolib import output
 
 NAME = "herd"  # at the beginning of every message
+LEAVE_TIME = 0.5  # s that an embedded broker has to notice that its own peer left
 
 
 def start_rpc(config: Config, console: TrainingConsole) -> tuple[moolib.Rpc, moolib.Broker | None]:
@@ -64,8 +67,9 @@ def run(config: Config) -> sweep.Outcome:
             peer.train()
         finally:
             peer.close()
-        del broker
-    say_goodbye(config, peer, console)
+        say_goodbye(config, peer, console)
+        if broker is not None:
+            _keep_while_needed(broker, console)
     progress, end = peer.learner.progress, "finished" if peer.learner.finished else "stopped"
     errors = (peer.last_row.get(name, math.nan) for name in ("lin_vel_error", "yaw_rate_error"))
     return sweep.Outcome(config.savedir, end, progress.step, progress.seconds, *errors)
@@ -81,6 +85,26 @@ def _stop_on_signals(peer: Peer) -> None:
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:  # as nohup leaves it
             signal.signal(number, handle)
+
+
+def _keep_while_needed(broker: moolib.Broker, console: TrainingConsole) -> None:
+    """Keep the embedded broker as long as other peers are members, or until Ctrl-C."""
+
+    def members() -> int:
+        return sum(map(len, broker.members().values()))
+
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
+    with contextlib.suppress(KeyboardInterrupt):
+        noticed_by = time.monotonic() + LEAVE_TIME
+        while members() and time.monotonic() < noticed_by:  # until the broker has noticed that we left
+            time.sleep(0.01)
+        if others := members():
+            console.say(f"the broker in this process stays for {others} other peers; Ctrl-C ends it")
+        while members():
+            time.sleep(0.1)
+    broker.close()
 
 
 def say_goodbye(config: Config, peer: Peer, console: TrainingConsole) -> None:

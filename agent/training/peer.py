@@ -27,6 +27,7 @@ from agent.logs.console import TrainingConsole
 from agent.logs.timer import Timer
 from agent.models.policy import make_policy
 from agent.training.actors import Actors
+from agent.training.broker_watch import BrokerWatch
 from agent.training.checkpoints import Checkpoints, dump_batch
 from agent.training.descriptors import DescriptorWatch
 from agent.training.gradient_worker import GradientWorker
@@ -81,6 +82,7 @@ class Peer:
         self.metrics = MetricsRow(config, self.pool, self.learner, timer)
         self.last_row: dict[str, Any] = {}
         self.descriptors = DescriptorWatch()
+        self.broker_watch = BrokerWatch(self.learner.group, config.connect, console.say)
         self.files = RunFiles(config, console.say)
         self.checkpoints = Checkpoints(
             self.files.savedir, config.checkpoint_interval, config.checkpoint_history_interval
@@ -180,6 +182,7 @@ class Peer:
     def _log_and_save_when_due(self) -> None:
         is_leader, progress = self.learner.is_leader, self.learner.progress
         self.files.link_leader(is_leader)
+        self.broker_watch.check()
         if self.metrics.age >= self.config.log_interval:
             self._log()
         if is_leader:
@@ -216,10 +219,11 @@ class Peer:
         return dump_batch(path, vars(self.gradients.minibatch), asdict(self.learner.progress))
 
     def close(self) -> None:
-        """Close files and threads."""
+        """Leave the group; close files and threads."""
         self.files.close()
         self.gradients.close()
         self.pool.close()
+        self.rpc.close()
 
     # ------------------------------------------------------------------ state
 
