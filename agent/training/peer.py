@@ -102,9 +102,9 @@ class Peer:
             TrainingError: The model has diverged; the last batch was written to a file.
         """
         try:
-            self.checkpoints.prepare()
             if not self.join():
                 return
+            self.checkpoints.prepare()
             self._open_files()
             warm_until = time.monotonic() + self.config.warmup  # rollouts before that are thrown away
             while not (self.stop_requested_at or self.learner.finished):
