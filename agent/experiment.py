@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import logging
 import math
+import os
 import signal
 import sys
 from pathlib import Path
@@ -127,8 +128,7 @@ def main() -> None:
         return
     logging.raiseExceptions = False  # a message that cannot be written is no reason for a traceback
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    sys.argv[1:] = sweep.flags_first(arguments)
-    _exit_unless_good(guard(NAME, lambda: train(sys.argv[1:])))
+    _exit_unless_good(guard(NAME, lambda: train(arguments)))
 
 
 def _exit_unless_good(status: int) -> None:
@@ -137,7 +137,8 @@ def _exit_unless_good(status: int) -> None:
 
 
 def train(arguments: list[str]) -> int:
-    """Train what a command line describes, which has its flags first; return the exit status."""
+    """Train what a command line describes; return the exit status."""
+    sys.argv[1:] = overrides.prepare(arguments)
     several = not set(sweep.FLAGS).isdisjoint(arguments)
     overrides.check(arguments, several)
     if several:
@@ -185,7 +186,7 @@ def train_several() -> int:
         if outcomes:
             console = Console(highlight=False)
             console.print(sweep.table(settings[: len(outcomes)], outcomes), markup=False)
-            compare = hints.plot(sweep.common_directory(outcomes), "--group", "all")
+            compare = hints.plot(os.path.abspath(sweep.common_directory(outcomes)), "--group", "all")
             console.print(f"compare them: {compare}")
     return 1 if any(outcome.end != "finished" for outcome in outcomes) else 0
 

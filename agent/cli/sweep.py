@@ -41,11 +41,6 @@ class Outcome:
     yaw_rate_error: float = math.nan
 
 
-def flags_first(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with flags and their values before the settings, where Hydra wants them."""
-    return sorted(arguments, key=lambda argument: "=" in argument and not argument.startswith("-"))
-
-
 def choices(overrides: Sequence[str]) -> list[list[str]]:
     """Return choices of single values that, taken together, try every value of the overrides once.
 
