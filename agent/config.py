@@ -25,8 +25,12 @@ from envs import EnvConfig
 from envs.machine import cores
 from envs.schema import Bounds, NonNegative, Positive, parse
 from envs.schema import Count as Count
+from moolib.limits import MAX_BATCH_SIZE, MAX_GROUP_NAME
+from moolib.transport.address import AddressError
+from moolib.transport.address import parse as parse_address
 
 KEY_FILE_VARIABLE = "HERD_KEY_FILE"  # the default of key_file
+MAX_FILE_NAME = 255  # bytes, on common file systems
 NAME_KEYS = ("project", "group", "entity", "local_name", "connect", "advertise")
 PATH_KEYS = ("savedir", "localdir", "key_file")
 MAX_LEARNER_THREADS = 4  # a small model's minibatch keeps no more threads busy
@@ -155,6 +159,27 @@ def _check_combinations(config: Config) -> None:
     for key in ("project", "group", "local_name"):
         name = getattr(config, key)
         require(name != "" and "/" not in name, key, name, "a name without '/'")
+        require(name not in (".", ".."), key, name, "a name of its own: it names a directory, too")
+        require(
+            "\0" not in name and len(os.fsencode(name)) <= MAX_FILE_NAME,
+            key,
+            name,
+            f"a file name: at most {MAX_FILE_NAME} bytes",
+        )
+    size = len(config.train_id)
+    require(
+        size <= MAX_GROUP_NAME,
+        "group",
+        config.group,
+        f"shorter: PROJECT/GROUP has {size} characters, at most {MAX_GROUP_NAME} are allowed",
+    )
+    size = config.virtual_batch_size
+    require(size <= MAX_BATCH_SIZE, "virtual_batch_size", size, f"at most {MAX_BATCH_SIZE}")
+    if config.connect is not None:
+        try:
+            parse_address(config.connect)
+        except AddressError as error:
+            raise ConfigError(f"connect={config.connect}: {error.reason}") from None
 
 
 def _fill_in_names(values: dict[Any, Any]) -> None:
