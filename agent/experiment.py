@@ -187,7 +187,7 @@ def train_several() -> int:
             console = Console(highlight=False)
             console.print(sweep.table(settings[: len(outcomes)], outcomes), markup=False)
             compare = hints.plot(os.path.abspath(sweep.common_directory(outcomes)), "--group", "all")
-            console.print(f"compare them: {compare}")
+            console.print(f"compare them: {compare}", markup=False, soft_wrap=True)
     return 1 if any(outcome.end != "finished" for outcome in outcomes) else 0
 
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import hydra
 from hydra.core.global_hydra import GlobalHydra
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from agent.cli import sweep
@@ -20,6 +22,7 @@ from agent.storage.paths import CONF
 
 SHORT_FLAGS = {"-c": "--cfg", "-p": "--package", "-cd": "--config-dir", "-cn": "--config-name"}
 VALUED_FLAGS = {*SHORT_FLAGS.values(), "--config-path"}
+PLAIN_FLAGS = {*sweep.FLAGS, "--run", "-r", "--resolve", "--info", "-i", "--hydra-help", "--version"}
 LITERAL_KEYS = {*NAME_KEYS, *PATH_KEYS}  # keys whose values are text, whatever they look like
 PLAIN = re.compile(r"(?!(null|true|false|nan|inf)\Z)[A-Za-z_][A-Za-z0-9_./-]*", re.IGNORECASE)
 SWEEP_FUNCTION = re.compile(r"(choice|range|interval|glob|shuffle|sort|tag)\(.*\)")
@@ -87,6 +90,8 @@ def prepare(arguments: Sequence[str]) -> list[str]:
         flag, equals, value = word.partition("=")
         flag = SHORT_FLAGS.get(flag, flag)
         if flag not in VALUED_FLAGS:
+            if word not in PLAIN_FLAGS and flag != "--info":
+                raise ConfigError(f"{word}: unknown flag{_resembling_flag(flag)}")
             flags.append(word)
             continue
         if not equals:
@@ -97,6 +102,12 @@ def prepare(arguments: Sequence[str]) -> list[str]:
             value = str(Path(os.path.expanduser(value)).absolute())
         flags.append(f"{flag}={value}")
     return flags + settings
+
+
+def _resembling_flag(flag: str) -> str:
+    """Return advice on an unknown flag."""
+    near = difflib.get_close_matches(flag, [*VALUED_FLAGS, *PLAIN_FLAGS], n=1)
+    return f"; did you mean {near[0]}?" if near else "; write settings as key=value"
 
 
 def check(arguments: Sequence[str], several: bool = False) -> None:
@@ -140,7 +151,26 @@ def _explain(error: Exception) -> str:
     """Return Hydra's explanation in one line."""
     text = str(error).split("Config search path")[0].split("To append to your config")[0]
     text = " ".join(text.split())
+    if unknown := re.search(r"Could not override '([^']*)'", text):
+        return f"{unknown[1]}: unknown key{_did_you_mean(unknown[1])}; the keys are those of conf/config.yaml"
     if text.startswith("Ambiguous value"):
         key, _, values = text.split("'")[1].partition("=")
         return f"{key}={values}: several values are several runs: add -m; a list is written {key}=[{values}]"
     return f"{text}; the keys and groups are those of conf/config.yaml"
+
+
+def _did_you_mean(key: str) -> str:
+    """Return a question that names the keys which resemble an unknown one; empty if none does."""
+    known = list(_keys(OmegaConf.to_container(compose())))
+    last = key.rpartition(".")[2]
+    near = difflib.get_close_matches(key, known, cutoff=0.75)
+    near += [one for one in known if difflib.get_close_matches(last, [one.rpartition(".")[2]], cutoff=0.8)]
+    return f"; did you mean {' or '.join(list(dict.fromkeys(near))[:3])}?" if near else ""
+
+
+def _keys(section: Any, prefix: str = "") -> Iterator[str]:
+    """Yield the full names of all keys, those of the sections included."""
+    for key, value in section.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from _keys(value, f"{prefix}{key}.")

@@ -37,7 +37,7 @@ def test_each_run_has_its_directory_and_a_failing_one_stops_no_other(tmp_path):
     assert [row.split()[6] for row in rows] == ["failed", "finished"] * 2
     steps = [int(row.split()[4]) for row in rows]
     assert steps[0] == steps[2] == 0 and min(steps[1], steps[3]) >= 96
-    assert f"compare them: python -m plot {sweep} --group all" in out.replace("\n", " ")
+    assert f"compare them: python -m plot {sweep} --group all" in out.splitlines()
     assert err.count("herd: device=cuda:7: must be cpu, or cuda:N") == 2 and "Traceback" not in err
     assert process.returncode == 1
 
