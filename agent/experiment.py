@@ -105,7 +105,7 @@ def say_goodbye(config: Config, peer: Peer, console: TrainingConsole) -> None:
     for line in hints.after_training(peer.checkpoints.path, f"{config.localdir}/logs.tsv"):
         console.say(f"  {line}")
     if not peer.learner.finished:
-        settings = hints.resume(config.savedir, config.local_name)
+        settings = hints.resume(config.savedir, config.group, config.local_name)
         console.say(f"to go on: the same command with {settings}")
 
 
@@ -186,7 +186,9 @@ def train_several() -> int:
         if outcomes:
             console = Console(highlight=False)
             console.print(sweep.table(settings[: len(outcomes)], outcomes), markup=False)
-            compare = hints.plot(os.path.abspath(sweep.common_directory(outcomes)), "--group", "all")
+            compare = hints.plot(
+                os.path.abspath(sweep.common_directory(outcomes)), "--group", sweep.compared_by(settings)
+            )
             console.print(f"compare them: {compare}", markup=False, soft_wrap=True)
     return 1 if any(outcome.end != "finished" for outcome in outcomes) else 0
 

@@ -33,6 +33,6 @@ def after_training(checkpoint: str | Path, log: str | Path) -> list[str]:
     ]
 
 
-def resume(savedir: str, local_name: str) -> str:
+def resume(savedir: str, group: str, local_name: str) -> str:
     """Return the settings with which a stopped run goes on."""
-    return shlex.join([f"savedir={os.path.abspath(savedir)}", f"local_name={local_name}"])
+    return shlex.join([f"savedir={os.path.abspath(savedir)}", f"group={group}", f"local_name={local_name}"])

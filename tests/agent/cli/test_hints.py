@@ -49,7 +49,7 @@ def test_how_to_join_and_to_go_on():
         "python -m agent.experiment connect=127.0.0.1:4431 project=herd group=go2"
     )
     check(words(hints.join("127.0.0.1:4431", "herd", "a b; $(c)")))
-    settings = shlex.split(hints.resume(f"/tmp/{ODD}", "anna"))
+    settings = shlex.split(hints.resume(f"/tmp/{ODD}", "12e5", "anna"))
     check(settings)
     config = from_omegaconf(compose(*settings))
-    assert (config.savedir, config.local_name) == (f"/tmp/{ODD}", "anna")
+    assert (config.savedir, config.group, config.local_name) == (f"/tmp/{ODD}", "12e5", "anna")
