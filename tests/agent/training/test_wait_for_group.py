@@ -7,7 +7,7 @@ import pytest
 from agent.cli.overrides import compose
 from agent.config import from_omegaconf
 from agent.errors import ConfigError
-from agent.training.joining import join
+from agent.training.wait_for_group import wait_for_group
 
 
 @pytest.mark.parametrize(
@@ -24,5 +24,5 @@ def test_who_did_not_answer_is_named(connect, message):
     )
     rpc = SimpleNamespace(debug_info=lambda: {"refused": None})
     with pytest.raises(ConfigError) as error:
-        join(nobody, rpc, config, print, lambda: False)
+        wait_for_group(nobody, rpc, config, print, lambda: False)
     assert str(error.value).startswith(message)
