@@ -25,8 +25,14 @@ from envs import EnvConfig
 from envs.machine import cores
 from envs.schema import Bounds, NonNegative, Positive, parse
 from envs.schema import Count as Count
+from moolib.limits import MAX_BATCH_SIZE, MAX_GROUP_NAME
+from moolib.transport.address import AddressError
+from moolib.transport.address import parse as parse_address
 
 KEY_FILE_VARIABLE = "HERD_KEY_FILE"  # the default of key_file
+MAX_FILE_NAME = 255  # bytes, on common file systems
+NAME_KEYS = ("project", "group", "entity", "local_name", "connect", "advertise")
+PATH_KEYS = ("savedir", "localdir", "key_file")
 MAX_LEARNER_THREADS = 4  # a small model's minibatch keeps no more threads busy
 
 CountOrAll = Annotated[int, Bounds(low=0)]
@@ -153,6 +159,27 @@ def _check_combinations(config: Config) -> None:
     for key in ("project", "group", "local_name"):
         name = getattr(config, key)
         require(name != "" and "/" not in name, key, name, "a name without '/'")
+        require(name not in (".", ".."), key, name, "a name of its own: it names a directory, too")
+        require(
+            "\0" not in name and len(os.fsencode(name)) <= MAX_FILE_NAME,
+            key,
+            name,
+            f"a file name: at most {MAX_FILE_NAME} bytes",
+        )
+    size = len(config.train_id)
+    require(
+        size <= MAX_GROUP_NAME,
+        "group",
+        config.group,
+        f"shorter: PROJECT/GROUP has {size} characters, at most {MAX_GROUP_NAME} are allowed",
+    )
+    size = config.virtual_batch_size
+    require(size <= MAX_BATCH_SIZE, "virtual_batch_size", size, f"at most {MAX_BATCH_SIZE}")
+    if config.connect is not None:
+        try:
+            parse_address(config.connect)
+        except AddressError as error:
+            raise ConfigError(f"connect={config.connect}: {error.reason}") from None
 
 
 def _fill_in_names(values: dict[Any, Any]) -> None:
@@ -161,13 +188,17 @@ def _fill_in_names(values: dict[Any, Any]) -> None:
     Alone, each start is a separate run named by the current time; with a broker, peers share `default`.
     Robots of MuJoCo Warp live on the device that learns, unless `env.device` says otherwise.
     """
+    for key in (*NAME_KEYS, *PATH_KEYS):  # a file of settings may give a number: savedir: 2026
+        values[key] = None if values[key] is None else str(values[key])
+    for key in PATH_KEYS:
+        values[key] = values[key] and os.path.expanduser(values[key])
     values["key_file"] = values["key_file"] or os.environ.get(KEY_FILE_VARIABLE) or None
     host, alone = socket.gethostname(), values["connect"] is None
     group = time.strftime("%Y%m%d-%H%M%S") if alone else "default"
     name = host if alone else f"{host}-{os.getpid()}-{moolib.create_uid()[:4]}"
     for key, default in (("group", group), ("local_name", name)):
-        values[key] = default if values[key] is None else str(values[key])
-    savedir = Path(values["savedir"] or Path("outputs") / str(values["project"]) / values["group"]).absolute()
+        values[key] = default if values[key] is None else values[key]
+    savedir = Path(values["savedir"] or Path("outputs") / values["project"] / values["group"]).absolute()
     localdir = Path(values["localdir"] or savedir / "peers" / values["local_name"]).absolute()
     if isinstance(values["env"], dict) and values["env"].get("backend") == "warp":
         values["env"]["device"] = values["env"].get("device") or values["device"]

@@ -29,7 +29,7 @@ from envs.schema import Bounds, NonNegative
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = option(LATEST, "file to evaluate")
+    checkpoint: str = option(LATEST, "file to evaluate, or the directory of its run")
     physics: Literal["train", "menagerie"] = option(
         "train",
         "train: the physics that the policy was trained in, with its randomised robots; menagerie: a physics "

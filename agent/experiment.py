@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import math
+import os
 import signal
 import sys
 import time
@@ -128,7 +129,7 @@ def say_goodbye(config: Config, peer: Peer, console: TrainingConsole) -> None:
     for line in hints.after_training(peer.checkpoints.path, f"{config.localdir}/logs.tsv"):
         console.say(f"  {line}")
     if not peer.learner.finished:
-        settings = hints.resume(config.savedir, config.local_name)
+        settings = hints.resume(config.savedir, config.group, config.local_name)
         console.say(f"to go on: the same command with {settings}")
 
 
@@ -151,8 +152,7 @@ def main() -> None:
         return
     logging.raiseExceptions = False  # a message that cannot be written is no reason for a traceback
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s")
-    sys.argv[1:] = sweep.flags_first(arguments)
-    _exit_unless_good(guard(NAME, lambda: train(sys.argv[1:])))
+    _exit_unless_good(guard(NAME, lambda: train(arguments)))
 
 
 def _exit_unless_good(status: int) -> None:
@@ -161,7 +161,8 @@ def _exit_unless_good(status: int) -> None:
 
 
 def train(arguments: list[str]) -> int:
-    """Train what a command line describes, which has its flags first; return the exit status."""
+    """Train what a command line describes; return the exit status."""
+    sys.argv[1:] = overrides.prepare(arguments)
     several = not set(sweep.FLAGS).isdisjoint(arguments)
     overrides.check(arguments, several)
     if several:
@@ -209,8 +210,10 @@ def train_several() -> int:
         if outcomes:
             console = Console(highlight=False)
             console.print(sweep.table(settings[: len(outcomes)], outcomes), markup=False)
-            compare = hints.plot(sweep.common_directory(outcomes), "--group", "all")
-            console.print(f"compare them: {compare}")
+            compare = hints.plot(
+                os.path.abspath(sweep.common_directory(outcomes)), "--group", sweep.compared_by(settings)
+            )
+            console.print(f"compare them: {compare}", markup=False, soft_wrap=True)
     return 1 if any(outcome.end != "finished" for outcome in outcomes) else 0
 
 

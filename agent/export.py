@@ -26,7 +26,7 @@ from envs.go2.robot.constants import JOINT_NAMES
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = option(LATEST, "file to read")
+    checkpoint: str = option(LATEST, "file to read, or the directory of its run")
     out: str = option("policy.onnx", "file to write, .onnx or .pt2")
 
 

@@ -23,6 +23,8 @@ from agent.cli.arguments import command, option
 from agent.config import KEY_FILE_VARIABLE, Count
 from agent.errors import ConfigError
 from moolib.broker import ask_status
+from moolib.transport.address import AddressError
+from moolib.transport.address import parse as parse_address
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,11 @@ def check_broker(address: str) -> None:
     Raises:
         ConfigError: no broker answers, or the address cannot be that of another machine.
     """
-    if is_local(address.rpartition(":")[0].removeprefix("tcp://").strip("[]")):
+    try:
+        host = parse_address(address).host
+    except AddressError as error:
+        raise ConfigError(f"connect={address}: {error.reason}") from None
+    if is_local(host):
         raise ConfigError(f"connect={address}: no other machine can reach this address")
     try:
         rpc = moolib.Rpc(key_file=os.environ.get(KEY_FILE_VARIABLE))

@@ -30,7 +30,7 @@ from envs.schema import Bounds, Positive
 
 @dataclass(frozen=True)
 class Options:
-    checkpoint: str = option(LATEST, "file with the policy")
+    checkpoint: str = option(LATEST, "file with the policy, or the directory of its run")
     physics: Literal["train", "menagerie"] = option("train", "train or menagerie, as in agent.evaluate")
     robots: Annotated[int, Bounds(low=1, high=100)] = option(5, "how many to show")
     seed: Annotated[int, Bounds(low=0)] = option(0, "of the robots")

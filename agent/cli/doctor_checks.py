@@ -34,7 +34,6 @@ GIB = 2.0**30  # bytes
 MIN_DISK, GOOD_DISK = 0.1, 1.0  # GiB; a checkpoint of the default model has 2 MB
 GOOD_MEMORY = 1.5  # GiB; the plain command takes about 0.8
 BROKER_PORT = 4431
-BROKER_TIMEOUT = 5.0  # s
 
 
 @dataclass(frozen=True)
@@ -281,16 +280,14 @@ def check_broker(address: str, key_file: str | None) -> Iterator[Finding]:
     """Check that the broker answers, asking as agent.experiment would."""
     try:
         import moolib
+        from moolib.status import ask_status
 
-        rpc = moolib.Rpc(key_file=key_file)
-        rpc.set_timeout(BROKER_TIMEOUT)
-        rpc.connect(address)
-        groups = rpc.sync("broker", "broker.status")
+        groups = ask_status(moolib.Rpc(key_file=key_file), address)
     except Exception as error:
         todo = f"is it started ({hints.module('moolib.broker')}), is IP:PORT right, does a firewall allow it"
         if key_file is None:
             todo += ", does it want a key (key_file=)"
-        yield Finding("broker", "bad", f"no answer at {address}: {_one_line(error)}", todo + "?")
+        yield Finding("broker", "bad", _one_line(error), todo + "?")
         return
     names = ", ".join(f"{name} ({len(group['members'])})" for name, group in sorted(groups.items()))
     yield Finding("broker", "good", f"answers at {address}; groups and members: {names or 'none yet'}")

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+from pathlib import Path
+
 
 def module(name: str, **settings: object) -> str:
     """Return the command line that runs a module with settings."""
-    return " ".join(["python", "-m", name, *(f"{key}={value}" for key, value in settings.items())])
+    return shlex.join(["python", "-m", name, *(f"{key}={value}" for key, value in settings.items())])
 
 
 def plot(*arguments: object) -> str:
-    """Return the command line that plots."""
-    return " ".join(["python", "plot.py", *map(str, arguments)])
+    """Return the command line that plots: plot.py of the checkout, or the module of an install."""
+    return shlex.join(["python", "-m", "plot", *map(str, arguments)])
 
 
 def join(address: str, project: str, group: str) -> str:
@@ -18,8 +22,9 @@ def join(address: str, project: str, group: str) -> str:
     return module("agent.experiment", connect=address, project=project, group=group)
 
 
-def after_training(checkpoint: object, log: object) -> list[str]:
-    """Return what to type once a run has left a checkpoint and a log."""
+def after_training(checkpoint: str | Path, log: str | Path) -> list[str]:
+    """Return what to type, in any directory, once a run has left a checkpoint and a log."""
+    checkpoint, log = os.path.abspath(checkpoint), os.path.abspath(log)
     return [
         plot(log),
         module("agent.evaluate", checkpoint=checkpoint),
@@ -28,6 +33,6 @@ def after_training(checkpoint: object, log: object) -> list[str]:
     ]
 
 
-def resume(savedir: str, local_name: str) -> str:
+def resume(savedir: str, group: str, local_name: str) -> str:
     """Return the settings with which a stopped run goes on."""
-    return f"savedir={savedir} local_name={local_name}"
+    return shlex.join([f"savedir={os.path.abspath(savedir)}", f"group={group}", f"local_name={local_name}"])

@@ -41,11 +41,6 @@ class Outcome:
     yaw_rate_error: float = math.nan
 
 
-def flags_first(arguments: Sequence[str]) -> list[str]:
-    """Return the command line with flags and their values before the settings, where Hydra wants them."""
-    return sorted(arguments, key=lambda argument: "=" in argument and not argument.startswith("-"))
-
-
 def choices(overrides: Sequence[str]) -> list[list[str]]:
     """Return choices of single values that, taken together, try every value of the overrides once.
 
@@ -122,3 +117,13 @@ def table(overrides: Sequence[Sequence[str]], outcomes: Sequence[Outcome]) -> Ta
 def common_directory(outcomes: Sequence[Outcome]) -> str:
     """Return the directory that holds all runs, relative to the working directory."""
     return os.path.relpath(os.path.commonpath([os.path.dirname(outcome.directory) for outcome in outcomes]))
+
+
+def compared_by(overrides: Sequence[Sequence[str]]) -> str:
+    """Return the setting by which to compare the runs: the first that differs, or `all` if only seeds do."""
+    common = set.intersection(*(set(settings) for settings in overrides))
+    differing = [setting.partition("=")[0] for setting in overrides[0] if setting not in common]
+    for key in differing:
+        if key not in ("seed", "machine", "savedir", "localdir", "local_name"):
+            return f"{key}.name" if key in ("env", "algorithm", "model", "scenario") else key
+    return "all"

@@ -16,7 +16,7 @@ import torch
 from agent.errors import CheckpointError
 from agent.models.policy import ModelConfig, Policy, make_policy
 from agent.storage import checkpoint
-from agent.storage.paths import LATEST
+from agent.storage.paths import CHECKPOINT, LATEST
 from envs import EnvConfig
 from envs.go2.mdp.observations import Observer
 from envs.go2.robot.constants import JOINT_NAMES
@@ -46,11 +46,16 @@ class LoadedPolicy:
 def load(path: str | os.PathLike[str]) -> LoadedPolicy:
     """Load the policy of a checkpoint.
 
+    Args:
+        path: The checkpoint, or the directory of its run, such as `latest`.
+
     Raises:
         CheckpointError: there is none, it is damaged, or it does not fit this program.
     """
-    path = Path(path)
-    if not path.is_file() and str(path) == LATEST:
+    path = Path(os.path.expanduser(path))
+    if path.is_dir() or path == Path(LATEST).parent:
+        path /= CHECKPOINT
+    if not path.is_file() and path == Path(LATEST):
         raise CheckpointError(f"{path}: nothing was trained in this directory yet; give checkpoint=PATH")
     saved = checkpoint.load(path)
     try:

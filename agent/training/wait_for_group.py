@@ -31,7 +31,9 @@ def wait_for_group(
     Raises:
         ConfigError: The group refuses us, or nobody answers within `connect_timeout`.
     """
-    began, said, where = time.monotonic(), False, f"connect={config.connect}"
+    began, said = time.monotonic(), False
+    embedded = config.connect is None
+    where = "the broker of this process" if embedded else f"connect={config.connect}"
     while not learner.connected:
         if stop_requested():
             return False
@@ -40,12 +42,15 @@ def wait_for_group(
         waited, refusal = time.monotonic() - began, rpc.debug_info()["refused"]
         if refusal and waited > REFUSAL_PATIENCE:
             raise ConfigError(f"{where}: we were refused: {refusal}")
+        if waited > config.connect_timeout and embedded:
+            raise ConfigError(f"{where} did not answer within connect_timeout={config.connect_timeout:g} s")
         if waited > config.connect_timeout:
             raise ConfigError(
                 f"{where}: no broker answered within {config.connect_timeout:g} s; "
                 "start one with: python -m moolib.broker"
             )
         if waited > 1.0 and not said:
-            say(f"waiting for the broker at {config.connect} and the group's model")
+            broker = where if embedded else f"the broker at {config.connect}"
+            say(f"waiting for {broker} and the group's model")
             said = True
     return True

@@ -107,3 +107,44 @@ def test_differences_name_the_key_and_both_values():
     theirs = {"algorithm": {"clip": 0.3, "epochs": 5}, "unroll_length": 24}
     assert differences(ours, theirs) == ["algorithm.clip=0.2 (there: 0.3)"]
     assert differences(ours, ours) == []
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("group=..", "group=..: must be a name of its own"),
+        ("group=.", "group=.: must be a name of its own"),
+        ("project=..", "project=..: must be a name of its own"),
+        ("local_name=..", "local_name=..: must be a name of its own"),
+        ("group=../x", "group=../x: must be a name without '/'"),
+        (f"local_name={'ü' * 128}", "must be a file name: at most 255 bytes"),
+        (f"group={'g' * 196}", "must be shorter: PROJECT/GROUP has 201 characters, at most 200"),
+        ("virtual_batch_size=20000000", "virtual_batch_size=20000000: must be at most 16777216"),
+        ("connect=host", "connect=host: no port"),
+        ("connect=::1", "connect=::1: no port"),
+        ("connect=host:http", "connect=host:http: 'http' is not a port"),
+    ],
+)
+def test_names_sizes_and_addresses_that_cannot_work_are_refused(override, message):
+    with pytest.raises(ConfigError) as error:
+        from_omegaconf(compose(override))
+    assert message in str(error.value) and "\n" not in str(error.value)
+
+
+def test_names_up_to_the_limit_and_addresses_of_every_form():
+    config = from_omegaconf(
+        compose(f"group={'g' * 195}", "connect=[::1]:4431", "virtual_batch_size=16777216")
+    )
+    assert (len(config.train_id), config.connect) == (200, "[::1]:4431")
+
+
+def test_names_that_look_like_numbers_stay_text(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name in ("12e5", "true", "2026", "0x10", "1_0", "007"):
+        config = from_omegaconf(compose(f"group={name}", f"savedir={name}", f"project={name}"))
+        assert (config.group, config.project) == (name, name)
+        assert config.savedir == str(tmp_path / name)
+    composed = compose()
+    composed.savedir = composed.project = 2026  # as a file of settings may have it
+    config = from_omegaconf(composed)
+    assert (config.project, config.savedir) == ("2026", str(tmp_path / "2026"))

@@ -2,8 +2,12 @@
 
 import json
 
+import pytest
+
 from agent import evaluate
+from agent.errors import CheckpointError
 from agent.policies import evaluation
+from agent.policies.loading import load
 from rigs import untrained_policies as policies
 
 
@@ -31,3 +35,17 @@ def test_mistakes_are_one_line(tmp_path, capsys):
         "agent.evaluate: speed=1: unknown key; allowed are checkpoint, physics, robots, push, seed, json",
         "agent.evaluate: physics='real': must be one of train, menagerie",
     ]
+
+
+def test_a_run_is_found_by_its_directory(tmp_path, monkeypatch):
+    run = tmp_path / "run"
+    run.mkdir()
+    policies.save(run / "checkpoint.safetensors", 0.0)
+    (tmp_path / "latest").symlink_to(run)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("latest", "run", "~/run", "run/checkpoint.safetensors"):
+        assert load(name).path.samefile(run / "checkpoint.safetensors")
+    (tmp_path / "latest").unlink()
+    with pytest.raises(CheckpointError, match="nothing was trained in this directory yet"):
+        load("latest")

@@ -55,6 +55,14 @@ def test_an_address_that_only_this_machine_reaches_is_refused():
             launch.check_broker(address)
 
 
+def test_an_address_without_a_port_is_refused():
+    for address in ("somewhere", "::1", "10.0.0.1"):
+        with pytest.raises(ConfigError, match=f"connect={address}: no port"):
+            launch.check_broker(address)
+    closed = run("connect=[::ffff:0:1]:1", "--dry")
+    assert closed.returncode == 2 and "no broker answered at [::ffff:0:1]:1" in closed.stderr
+
+
 def test_mistakes_are_one_line():
     missing = run("peers=2")
     assert (missing.returncode, missing.stderr) == (

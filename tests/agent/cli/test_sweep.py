@@ -8,7 +8,7 @@ import sys
 
 from rich.console import Console
 
-from agent.cli.sweep import Outcome, choices, flags_first, table
+from agent.cli.sweep import Outcome, choices, compared_by, table
 from rigs.experiments import TINY
 
 
@@ -37,7 +37,7 @@ def test_each_run_has_its_directory_and_a_failing_one_stops_no_other(tmp_path):
     assert [row.split()[6] for row in rows] == ["failed", "finished"] * 2
     steps = [int(row.split()[4]) for row in rows]
     assert steps[0] == steps[2] == 0 and min(steps[1], steps[3]) >= 96
-    assert "compare them: python plot.py multirun/" in out
+    assert f"compare them: python -m plot {sweep} --group device" in out.splitlines()
     assert err.count("herd: device=cuda:7: must be cpu, or cuda:N") == 2 and "Traceback" not in err
     assert process.returncode == 1
 
@@ -53,11 +53,6 @@ def test_ctrl_c_saves_the_run_and_starts_no_other(tmp_path):
     (saved,) = (tmp_path / "multirun").glob("*/*/checkpoint.safetensors")
     assert saved.parent.name == "0"
     assert process.returncode == 130
-
-
-def test_flags_may_stand_anywhere():
-    assert flags_first(["seed=1,2", "-m", "env=go2"]) == ["-m", "seed=1,2", "env=go2"]
-    assert flags_first(["b=1", "--config-dir", "here", "a=2"]) == ["--config-dir", "here", "b=1", "a=2"]
 
 
 def test_every_value_is_tried_once():
@@ -76,3 +71,10 @@ def test_the_table_shows_the_settings_that_differ():
     *_, first, second = console.export_text().splitlines()
     assert first.split()[:6] == ["seed=1", "0.051", "0.064", "3,000,000", "181", "finished"]
     assert second.split()[:6] == ["seed=2", "-", "-", "0", "0", "failed"]
+
+
+def test_runs_are_compared_by_the_swept_key():
+    assert compared_by([["env=go2", "seed=1"], ["env=go2", "seed=2"]]) == "all"
+    assert compared_by([["seed=1", "algorithm=ppo"], ["seed=2", "algorithm=vtrace"]]) == "algorithm.name"
+    assert compared_by([["batch_size=64", "env=go2"], ["batch_size=128", "env=go2"]]) == "batch_size"
+    assert compared_by([["seed=1"]]) == "all"
