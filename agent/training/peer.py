@@ -30,11 +30,11 @@ from agent.training.actors import Actors
 from agent.training.checkpoints import Checkpoints, dump_batch
 from agent.training.descriptors import DescriptorWatch
 from agent.training.gradient_worker import GradientWorker
-from agent.training.joining import join
 from agent.training.learner import Learner
 from agent.training.metrics_row import MetricsRow
 from agent.training.run_files import RunFiles
 from agent.training.statistics import GroupStatistics
+from agent.training.wait_for_group import wait_for_group
 from envs import RobotPool, machine, make_pool
 
 ACTING_THREADS = 1  # torch threads of the main thread: more do not pay for batches of some hundred robots
@@ -55,7 +55,7 @@ class Peer:
             CheckpointError: The checkpoint cannot be used.
         """
         self.config, self.rpc, self.console = config, rpc, console
-        self.stop_requested: float | None = None  # time.monotonic() of the request
+        self.stop_requested_at: float | None = None  # time.monotonic() of the request
         model_seed, env_seed, action_seed, minibatch_seed = self._seeds()
         torch.manual_seed(model_seed)
         torch.set_num_threads(ACTING_THREADS)
@@ -104,8 +104,8 @@ class Peer:
             if not self.join():
                 return
             self._open_files()
-            warm_until = time.monotonic() + self.config.warmup
-            while not (self.stop_requested or self.learner.finished):
+            warm_until = time.monotonic() + self.config.warmup  # rollouts before that are thrown away
+            while not (self.stop_requested_at or self.learner.finished):
                 self.train_on_one_rollout(keep=time.monotonic() >= warm_until)
                 self._log_and_save_when_due()
             self._log_and_save_at_the_end()
@@ -125,15 +125,16 @@ class Peer:
         learner, gradients = self.learner, self.gradients
         if self.rollout:
             gradients.begin(self.rollout)
-        if not (self.config.overlap and learner.alone):
-            self._contribute_the_rest()  # in company, updates of others make data old enough
-        for share in self.actors.collect(learner.model_version):
+        takes_turns = not learner.alone or not self.config.overlap
+        if takes_turns:  # with other peers, whose updates make the data old enough without an overlap
+            self._contribute_the_rest()
+        for share in self.actors.collect(learner.model_version):  # of the new rollout's steps, 0 to 1
             learner.poll()  # members, state, an update that is ready
             if not learner.alone and learner.wants_gradients():
                 learner.skip()  # the others need not wait for us
             while gradients.due(share) and learner.wants_gradients():
                 self._contribute_one()
-        self._contribute_the_rest()
+        self._contribute_the_rest()  # those that the group did not want in time
         self.rollout = self.actors.rollout if keep else None
         learner.progress.seconds += time.monotonic() - began
 
@@ -154,15 +155,17 @@ class Peer:
     def join(self) -> bool:
         """Wait until we have a group and its model; return False if we are to stop instead."""
         say, config = self.console.say, self.config
-        return join(self.learner, self.rpc, config, say, lambda: self.stop_requested is not None)
+        return wait_for_group(self.learner, self.rpc, config, say, lambda: self.stop_requested_at is not None)
 
     def stop(self) -> None:
         """Ask the loop to end after the current rollout; a signal handler may call it."""
-        self.stop_requested = time.monotonic()
+        self.stop_requested_at = time.monotonic()
 
     def _give_up(self) -> bool:
         """Return whether to leave in the middle of a rollout: the group kept us waiting after `stop()`."""
-        return self.stop_requested is not None and time.monotonic() - self.stop_requested > STOP_PATIENCE
+        return (
+            self.stop_requested_at is not None and time.monotonic() - self.stop_requested_at > STOP_PATIENCE
+        )
 
     # ------------------------------------------------------------------ logs and checkpoints
 
@@ -188,7 +191,7 @@ class Peer:
     def _log_and_save_at_the_end(self) -> None:
         if self.metrics.has_updates:
             self._log()
-        if self.learner.is_leader or not self.checkpoints.path.exists():
+        if self.learner.is_leader or not self.checkpoints.path.exists():  # in a savedir of our own, say
             self.checkpoints.save(self.state_dict())
 
     def _save_model(self) -> None:

@@ -1,4 +1,4 @@
-"""Joining a group: wait for the broker, the members and their model, and say what is missing."""
+"""Wait for the broker, the members and their model, and say which of them is missing."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from agent.training.learner import Learner
 REFUSAL_PATIENCE = 2.0  # s in which a refusal may still be about a peer of our name that has just died
 
 
-def join(
+def wait_for_group(
     learner: Learner,
     rpc: moolib.Rpc,
     config: Config,
