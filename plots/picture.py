@@ -49,6 +49,8 @@ def save(
                 low, high = one.smooth - one.spread, one.smooth + one.spread
                 axes.fill_between(one.x, low, high, color=color, alpha=0.2, linewidth=0)
             axes.plot(one.x, one.smooth, color=color, linewidth=1.6, label=_legend(one.label))
+            alone = _alone(one.smooth)
+            axes.plot(one.x[alone], one.smooth[alone], "o", color=color, markersize=3)
         axes.set_title(title)
         axes.set_ylabel(_axis_label(keys))
         if log_x:
@@ -62,6 +64,13 @@ def save(
         figure.savefig(path, format=path.suffix.removeprefix("."))
     except OSError as error:
         raise PlotError(f"{path}: {error.strerror}") from None
+
+
+def _alone(values: np.ndarray) -> np.ndarray:
+    """Return which values `[n]` have a number but no neighbour with one, so that no line shows them."""
+    there = np.concatenate([[False], np.isfinite(values), [False]])
+    lonely: np.ndarray = there[1:-1] & ~there[:-2] & ~there[2:]
+    return lonely
 
 
 def _axis_label(keys: Sequence[str]) -> str:

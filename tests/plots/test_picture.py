@@ -63,3 +63,17 @@ def test_logs_that_do_not_overlap_make_a_picture(plot, tmp_path):
     assert picture.stat().st_size > 0
     status, out, _ = plot(tmp_path, "--group", "all")
     assert status == 0 and "all (3): 2" in out
+
+
+@pytest.mark.parametrize("steps", [[5], [0, 1, 2, 1000]])
+def test_a_value_without_a_line_is_a_dot(plot, tmp_path, steps):
+    image = pytest.importorskip("matplotlib.image")
+    log = write(tmp_path / "logs.tsv", [(step, 3, 0) for step in steps])
+    picture = tmp_path / "out.png"
+    assert plot(log, "--png", picture)[0] == 0
+    pixels = image.imread(picture)[..., :3]
+    coloured = pixels.max(-1) - pixels.min(-1) > 0.4
+    right = coloured[:, pixels.shape[1] // 2 :][200:400]  # the legend is above or below
+    assert right.any() or (len(steps) == 1 and coloured[200:400].any())
+    if len(steps) > 1:  # and nothing in between
+        assert not coloured[280:330, 300:900].any()
