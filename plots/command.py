@@ -10,7 +10,6 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from moolib import output
 from plots import picture, terminal
 from plots.series import Series, make_series
 from plots.table import PlotError, Table, find_logs, read_table
@@ -163,13 +162,29 @@ def list_columns(table: Table) -> str:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
-    with output.tolerated():
-        if isinstance(sys.stdout, io.TextIOWrapper):
-            sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show block characters
-        return _run(arguments)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show block characters
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader of our output has enough
+        _print_nowhere()
+    except OSError as error:  # our output cannot be written
+        print(f"plot.py: {error.strerror}", file=sys.stderr)
+        _print_nowhere()
+    return 1
+
+
+def _print_nowhere() -> None:
+    """Discard all further output, so that Python does not complain at its exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
 
 
 def _run(arguments: Sequence[str] | None) -> int:
+    """Do what the command line asks; return the exit status."""
     try:
         options = parse_arguments(arguments)
         if options.report:
@@ -183,11 +198,6 @@ def _run(arguments: Sequence[str] | None) -> int:
     except PlotError as error:
         print(f"plot.py: {error}", file=sys.stderr)
         return 2
-    except BrokenPipeError:  # the reader of our output has enough
-        return 1
-    except OSError as error:  # our output cannot be written
-        print(f"plot.py: {error.strerror}", file=sys.stderr)
-        return 1
     except KeyboardInterrupt:
         return 130
     return 0

@@ -37,7 +37,7 @@ class TensorboardLog:
             raise LogError(f"tensorboard=true: tensorboard is not installed; run: {INSTALL}") from None
         directory = Path(directory)
         try:
-            self._writer = SummaryWriter(
+            self.writer = SummaryWriter(
                 os.fspath(directory), purge_step=int(last_step) + 1, flush_secs=FLUSH_SECONDS
             )
         except OSError as error:
@@ -57,7 +57,7 @@ class TensorboardLog:
         try:
             for name, value in row.items():
                 if value is not None and not isinstance(value, str):
-                    self._writer.add_scalar(name, float(value), step)
+                    self.writer.add_scalar(name, float(value), step)
         except Exception as error:  # the writer's thread passes on errors of the disk
             raise self._failure(error) from None
 
@@ -70,7 +70,7 @@ class TensorboardLog:
         if self._failed:
             return
         try:
-            self._writer.close()
+            self.writer.close()
         except Exception as error:
             raise self._failure(error) from None
 

@@ -90,8 +90,8 @@ def test_a_writer_that_fails_is_told_once(tmp_path, monkeypatch):
     def broken(*_, **__):
         raise OSError("No space left on device")
 
-    end = log._writer.close
-    monkeypatch.setattr(log._writer, "add_scalar", broken)
+    end = log.writer.close
+    monkeypatch.setattr(log.writer, "add_scalar", broken)
     with pytest.raises(LogError, match="tensorboard: No space left on device; no further rows go there"):
         log.write({"step": 1})
     log.write({"step": 2})
