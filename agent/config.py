@@ -89,6 +89,7 @@ class Config:
     checkpoint_interval: Positive
     checkpoint_history_interval: Positive
     wandb: bool
+    tensorboard: bool
 
     @property
     def sequences(self) -> int:

@@ -8,6 +8,7 @@ Episodes begin at age 0, even if the task staggers them. A seed passed to ``rese
 random, including the randomised models of the robots.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -29,11 +30,35 @@ def _configure(task: str | EnvConfig) -> EnvConfig:
     return replace(config, episode=replace(config.episode, stagger=False))
 
 
-def _spaces(config: EnvConfig, batch: Go2Batch) -> tuple[Box, Box]:
-    """Return observation and action space of one robot."""
+def _spaces(config: EnvConfig, batch: Go2Batch, action_bound: float | None) -> tuple[Box, Box]:
+    """Return observation and action space of one robot.
+
+    Raises:
+        ValueError: If the bound is not positive, or greater than what the task lets through.
+    """
+    clip = config.control.clip_actions
+    bound = clip if action_bound is None else action_bound
+    if not 0 < bound <= clip:
+        raise ValueError(f"action_bound={action_bound}: must be greater than 0 and at most {clip:g}")
     observation = Box(-config.observations.clip, config.observations.clip, (batch.observer.dim,), np.float32)
-    action = Box(-config.control.clip_actions, config.control.clip_actions, (len(JOINT_NAMES),), np.float32)
+    action = Box(-bound, bound, (len(JOINT_NAMES),), np.float32)
     return observation, action
+
+
+def _checked(actions: Any, shape: tuple[int, ...], ignored: Any = False) -> np.ndarray:
+    """Return actions as float32, with 0 in the `ignored` rows.
+
+    Raises:
+        ValueError: If they have another shape, or are not all finite.
+    """
+    array = np.asarray(actions)
+    if array.shape != shape:
+        raise ValueError(f"actions: of shape {array.shape}; must be of shape {shape}")
+    with np.errstate(over="ignore"):  # to infinity, which is refused
+        array = np.where(ignored, np.float32(0), array.astype(np.float32))
+    if not np.isfinite(array).all():
+        raise ValueError("actions: must be finite")
+    return array
 
 
 class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
@@ -41,18 +66,21 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
 
     metadata = {"render_modes": []}  # noqa: RUF012
 
-    def __init__(self, task: str | EnvConfig = "go2"):
+    def __init__(self, task: str | EnvConfig = "go2", action_bound: float | None = None):
         """Make the robot.
 
         Args:
             task: A preset of ``conf/env`` or a configuration.
+            action_bound: Bound of the action space; None for the task's ``control.clip_actions``, which is
+                far wider than a robot that walks needs. Algorithms that scale their actions to the space,
+                such as SAC, need a bound such as 4. Actions beyond it are not clipped.
 
         Raises:
-            ValueError: If there is no such preset.
+            ValueError: If there is no such preset, or the bound is not in (0, ``control.clip_actions``].
         """
         self._config = _configure(task)
         self._make_robot()
-        self.observation_space, self.action_space = _spaces(self._config, self._batch)
+        self.observation_space, self.action_space = _spaces(self._config, self._batch, action_bound)
 
     def _make_robot(self) -> None:
         self._batch = Go2Batch(self._config, 1, self.np_random, num_threads=1)
@@ -70,8 +98,11 @@ class Go2Env(gymnasium.Env[np.ndarray, np.ndarray]):
         """Advance by one policy step; ``action`` is [12].
 
         The step that ends an episode returns its final observation.
+
+        Raises:
+            ValueError: If the action has another shape or is not finite.
         """
-        result = self._batch.step(np.asarray(action, np.float32)[None])
+        result = self._batch.step(_checked(action, (len(JOINT_NAMES),))[None])
         terminated, truncated = bool(result.terminated[0]), bool(result.truncated[0])
         obs = result.final_obs[0] if terminated or truncated else result.obs[0]
         info = {
@@ -99,6 +130,7 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         task: str | EnvConfig = "go2",
         autoreset_mode: str | AutoresetMode = AutoresetMode.NEXT_STEP,
         num_threads: int = 0,
+        action_bound: float | None = None,
     ):
         """Make the robots.
 
@@ -107,15 +139,17 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
             task: A preset of ``conf/env`` or a configuration.
             autoreset_mode: ``NextStep`` (Gymnasium's default), ``SameStep`` or ``Disabled``.
             num_threads: Physics threads, 0 for one per logical CPU; results do not depend on it.
+            action_bound: As for ``Go2Env``.
 
         Raises:
-            ValueError: If there is no such preset or mode.
+            ValueError: If there is no such preset or mode, or the bound is not in (0, clip_actions].
         """
         self._config, self._threads, self.num_envs = _configure(task), num_threads, num_envs
         self.autoreset_mode = AutoresetMode(autoreset_mode)
         self.metadata = {"render_modes": [], "autoreset_mode": self.autoreset_mode}
         self._make_robots()
-        self.single_observation_space, self.single_action_space = _spaces(self._config, self._batch)
+        spaces = _spaces(self._config, self._batch, action_bound)
+        self.single_observation_space, self.single_action_space = spaces
         self.observation_space = batch_space(self.single_observation_space, num_envs)
         self.action_space = batch_space(self.single_action_space, num_envs)
         self._obs: np.ndarray = np.zeros_like(self._batch.result.obs)  # as last returned
@@ -125,18 +159,27 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._batch = Go2Batch(self._config, self.num_envs, self.np_random, self._threads)
 
     def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
     ) -> tuple[np.ndarray, dict[str, Any]]:
         """Start new episodes of all robots, or of those in ``options["reset_mask"]`` [N] bool.
+
+        As in ``SyncVectorEnv``, a seed may be a sequence of N, ``s`` stands for ``[s, s + 1, ...]``, and None
+        in a sequence for a number that depends on the seed before. All robots draw from one generator,
+        though, so each of the seeds affects all of them.
 
         Returns:
             Observations [N, D] float32, unchanged for the other robots, and no infos.
 
         Raises:
             TypeError: If the mask is not an array of bool.
-            ValueError: If it has another shape or selects no robot.
+            ValueError: If it has another shape or selects no robot, or there are not N seeds.
         """
-        super().reset(seed=seed)
+        if seed is not None and not isinstance(seed, int):
+            seed = self._seed_with(list(seed))
+        super().reset(seed=seed if isinstance(seed, int) else None)
         mask = (options or {}).get("reset_mask")
         if mask is not None:
             self._check_mask(mask)
@@ -147,6 +190,18 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
         self._obs[mask] = self._batch.reset(mask)[mask]
         self._ended[mask] = False
         return self._obs.copy(), {}
+
+    def _seed_with(self, seeds: list[int | None]) -> int | list[int] | None:
+        """Seed the generator with all numbers; return the one seed that they amount to, if any."""
+        if len(seeds) != self.num_envs:
+            raise ValueError(f"seed={seeds}: must be one seed for each of the {self.num_envs} robots")
+        if all(seed is None for seed in seeds):
+            return None
+        numbers = [int(self.np_random.integers(2**31)) if seed is None else int(seed) for seed in seeds]
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            return numbers[0]
+        self.np_random = np.random.default_rng(numbers)
+        return numbers
 
     def _check_mask(self, mask: Any) -> None:
         if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
@@ -161,12 +216,13 @@ class Go2VectorEnv(VectorEnv[np.ndarray, np.ndarray, np.ndarray]):
 
         Raises:
             RuntimeError: If autoreset is disabled and an episode that ended has not been reset.
+            ValueError: If the actions have another shape, or those of a robot that steps are not finite.
         """
         restart = self._ended  # never set in SameStep mode
         if self.autoreset_mode is AutoresetMode.DISABLED and restart.any():
             over = np.flatnonzero(restart).tolist()
             raise RuntimeError(f"episodes {over} have ended: reset them with options={{'reset_mask': mask}}")
-        result = self._batch.step(np.where(restart[:, None], np.float32(0), actions))
+        result = self._batch.step(_checked(actions, (self.num_envs, len(JOINT_NAMES)), restart[:, None]))
         terminated, truncated = result.terminated & ~restart, result.truncated & ~restart
         ended = terminated | truncated
         reward = np.where(restart, 0.0, result.reward.astype(np.float64))

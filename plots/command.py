@@ -23,7 +23,7 @@ examples:
   python plot.py outputs/herd/* --group algorithm.name --png compare.png
   python plot.py latest --ykey mean_episode_return,grad_norm --panels --svg out.svg
   python plot.py --report latest --out report.html
-  watch -n3 --color python plot.py logs.tsv --ykey mean_episode_return --window 500
+  watch -n3 --color python plot.py logs.tsv --ykey mean_episode_return --window 10
 
 A directory stands for every logs.tsv in it. A log may still be growing: a half-written last line is ignored,
 as are cells that are empty or not finite, and logs without the column. Colours are always on, so that
@@ -48,7 +48,15 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--ykey", default="mean_episode_return", help="columns to plot: a,b,… (default: %(default)s)"
     )
-    parser.add_argument("--window", type=int, default=1, metavar="N", help="mean over the last N rows")
+    parser.add_argument(
+        "--window",
+        type=int,
+        default=1,
+        metavar="N",
+        help="mean over the last N rows of each log (default: %(default)s, the rows as they are). Training "
+        "writes a row every log_interval, 2 s unless set: 10 rows smooth a curve and delay it by 10 s; "
+        "keep N below a tenth of the rows",
+    )
     parser.add_argument(
         "--group",
         metavar="BY",
@@ -108,10 +116,10 @@ def render(options: argparse.Namespace) -> str:
         return "\n\n".join(list_columns(table) for table in tables)
     ykeys = options.ykey.split(",")
     panels = [
-        (_title(keys, options), _series(tables, keys, options))
+        (_title(keys, options), keys, _series(tables, keys, options))
         for keys in ([[key] for key in ykeys] if options.panels else [ykeys])
     ]
-    panels = [panel for panel in panels if panel[1]]
+    panels = [panel for panel in panels if panel[2]]
     if not panels:
         return f"{', '.join(map(str, options.files))}: no values of {options.ykey} yet"
     paths = [path for path in (options.png, options.svg) if path is not None]
@@ -124,7 +132,7 @@ def render(options: argparse.Namespace) -> str:
         terminal.terminal_plot(
             series, title, options.width, height, options.color, options.logx, options.logy
         )
-        for title, series in panels
+        for title, _, series in panels
     )
 
 
@@ -156,6 +164,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; return the exit status."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # for terminals that cannot show block characters
+    try:
+        status = _run(arguments)
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:  # the reader of our output has enough
+        _print_nowhere()
+    except OSError as error:  # our output cannot be written
+        print(f"plot.py: {error.strerror}", file=sys.stderr)
+        _print_nowhere()
+    return 1
+
+
+def _print_nowhere() -> None:
+    """Discard all further output, so that Python does not complain at its exit."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, sys.stdout.fileno())
+    os.close(nowhere)
+
+
+def _run(arguments: Sequence[str] | None) -> int:
+    """Do what the command line asks; return the exit status."""
     try:
         options = parse_arguments(arguments)
         if options.report:

@@ -206,7 +206,7 @@ def charts(run: Run) -> list[Chart]:
 def accounting(run: Run) -> tuple[list[list[str]], str]:
     """Return quantity, modeled, measured, their ratio and the reason; or why there is no such table."""
     try:
-        found = run_summary.read(run.log.path)
+        found = run_summary.summarize(run.log.path, run.log.names, run.log.rows)
         lines = run_summary.compare(from_settings(found.as_asked_for()), found)
     except (LogError, ScenarioError, ValueError) as error:  # of a log with gaps
         return [], str(error)

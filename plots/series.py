@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,6 +11,7 @@ import numpy as np
 from plots.table import PlotError, Table
 
 GRID = 400  # points of a mean curve
+STOP = 10  # times the usual distance between two rows: a longer one is a stop, which no line crosses
 
 
 @dataclass(frozen=True)
@@ -19,7 +20,7 @@ class Series:
 
     Attributes:
         label: Its name in the legend.
-        x: `[points]`.
+        x: `[points]`, NaN where the line is interrupted, like the others.
         y: `[points]`, as in the file; of several logs, their mean.
         smooth: `[points]`, the rolling mean of `y`.
         spread: `[points]`, standard deviation between the logs of a mean, NaN where there is only one; None
@@ -82,7 +83,8 @@ def make_series(
             several = len(tables) > 1 or len(ykeys) == 1
             for label, _, (x, y, smooth) in curves:
                 parts = [label] * several + [key] * (len(ykeys) > 1)
-                series.append(Series(" ".join(parts), x, y, smooth))
+                interrupted = [np.insert(values, stops(x), np.nan) for values in (x, y, smooth)]
+                series.append(Series(" ".join(parts), *interrupted))
             continue
         members: dict[str, list[tuple[np.ndarray, np.ndarray]]] = {}
         for _, table, (x, _, smooth) in curves:
@@ -124,24 +126,51 @@ def _group_label(table: Table, group: str) -> str:
     return f"{group}={table.setting(group)}"
 
 
-def _mean_series(label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], log_x: bool) -> Series:
-    """Return the mean of curves (x, y), whose points are joined by straight lines.
+def stops(x: np.ndarray) -> np.ndarray:
+    """Return the indices of the values of `x` `[n]` that come after a stop, such as a peer's absence.
 
-    It extends as far as at least half of the curves do.
+    Only values that never fall, such as steps and times, have stops.
+    """
+    distances = np.diff(x)
+    if not (distances > 0).any() or (distances < 0).any():
+        return np.zeros(0, int)
+    return np.flatnonzero(distances > STOP * np.median(distances[distances > 0])) + 1
+
+
+def _mean_series(label: str, curves: Sequence[tuple[np.ndarray, np.ndarray]], log_x: bool) -> Series:
+    """Return the mean of curves (x, y), whose points are joined by straight lines except across stops.
+
+    It is shown where at least half of the curves have values; where so many never do together, with as many
+    as do.
     """
     low, high = min(x.min() for x, _ in curves), max(x.max() for x, _ in curves)
     grid = np.geomspace(low, high, GRID) if log_x else np.linspace(low, high, GRID)
-    values = np.full((len(curves), GRID), np.nan)
-    for row, (x, y) in zip(values, curves, strict=True):
-        order = np.argsort(x, kind="stable")
-        row[:] = np.interp(grid, x[order], y[order], left=np.nan, right=np.nan)
+    pieces = [list(_pieces(x, y)) for x, y in curves]
+    ends = [x[[0, -1]] for curve in pieces for x, _ in curve]
+    grid = np.unique(np.concatenate([grid, *ends]))
+    values = np.full((len(curves), len(grid)), np.nan)
+    for row, curve in zip(values, pieces, strict=True):
+        for x, y in curve:
+            inside = (grid >= x[0]) & (grid <= x[-1])
+            row[inside] = np.interp(grid[inside], x, y)
     count = (~np.isnan(values)).sum(axis=0)
-    enough = 2 * count >= len(curves)
-    values, count, grid = values[:, enough], count[enough], grid[enough]
-    mean = np.nansum(values, axis=0) / count
+    enough = count >= min(len(curves) / 2, count.max())
+    first, last = np.flatnonzero(enough)[[0, -1]]
+    values[:, ~enough], grid[~enough] = np.nan, np.nan
+    values, count, grid = (part[..., first : last + 1] for part in (values, count, grid))
+    mean = np.divide(np.nansum(values, axis=0), count, out=np.full(len(grid), np.nan), where=~np.isnan(grid))
     squares = np.nansum((values - mean) ** 2, axis=0)
-    spread = np.sqrt(np.divide(squares, count - 1, out=np.full(len(grid), np.nan), where=count > 1))
+    several = (count > 1) & ~np.isnan(grid)
+    spread = np.sqrt(np.divide(squares, count - 1, out=np.full(len(grid), np.nan), where=several))
     return Series(label, grid, mean, mean, spread)
+
+
+def _pieces(x: np.ndarray, y: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield the parts (x, y) of a curve between its stops, in the order of x."""
+    order = np.argsort(x, kind="stable")
+    x, y = x[order], y[order]
+    at = stops(x)
+    yield from zip(np.split(x, at), np.split(y, at), strict=True)
 
 
 def _file_labels(paths: Sequence[Path]) -> list[str]:

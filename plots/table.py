@@ -68,16 +68,27 @@ def _number(cell: str) -> float:
         return float("nan")
 
 
+def _is_binary(line: bytes) -> bool:
+    """Return whether the first line of a file is no text."""
+    try:
+        return "\0" in line.decode()
+    except UnicodeDecodeError:
+        return True
+
+
 def read_table(path: Path) -> Table:
     """Return the complete lines of a file of tab-separated values; without any, the table is empty.
 
     Raises:
-        PlotError: The file is missing or cannot be read.
+        PlotError: The file is missing, cannot be read, or is no text.
     """
     try:
-        text = path.read_text(errors="replace")
+        content = path.read_bytes()
     except OSError as error:
         raise PlotError(f"{path}: {error.strerror}") from None
+    if _is_binary(content.split(b"\n", 1)[0]):
+        raise PlotError(f"{path}: a binary file; a log is text, a {LOG}")
+    text = content.decode(errors="replace").replace("\r\n", "\n")
     *lines, _half_written = text.split("\n")
     if not lines:
         return Table(path, [], [])

@@ -28,7 +28,12 @@ from agent.cli import hints
 from agent.storage.paths import CONF, PYPROJECT, REPOSITORY
 
 SHOWN = ("torch", "mujoco", "mjbatch")  # packages with a line of their own
-EXTRAS = {"play": "the viewer and the films of agent.play", "export": "agent.export", "wandb": "wandb=true"}
+EXTRAS = {
+    "play": "the viewer and the films of agent.play",
+    "export": "agent.export",
+    "wandb": "wandb=true",
+    "tensorboard": "tensorboard=true",
+}
 THREAD_VARIABLES = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 GIB = 2.0**30  # bytes
 MIN_DISK, GOOD_DISK = 0.1, 1.0  # GiB; a checkpoint of the default model has 2 MB

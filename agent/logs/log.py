@@ -1,7 +1,8 @@
 """Logs: where the rows of a run go.
 
-Each kind of log is a module of its own, `tsv_log` and `wandb_log`, with a class that has the methods of
-`Log`; `Logs` is a log made of several. A further kind needs such a module and a line where `Logs` is made.
+Each kind of log is a module of its own, `tsv_log`, `wandb_log` and `tensorboard_log`, with a class that has
+the methods of `Log`; `Logs` is a log made of several. A further kind needs such a module and a line where
+`Logs` is made.
 """
 
 from collections.abc import Callable, Mapping, Sequence

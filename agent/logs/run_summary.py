@@ -81,7 +81,26 @@ def read(path: Path) -> RunSummary:
     Raises:
         LogError: a file is missing or damaged, is no log of a training, or has no update yet.
     """
-    rows, config = _rows(path), _config(path.resolve().parent / "meta.json")
+    try:
+        *lines, _half_written = path.read_text().split("\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise LogError(f"{path}: {getattr(error, 'strerror', None) or 'no text file'}") from None
+    names, *rows = (line.split("\t") for line in lines or [""])
+    return summarize(path, names, rows)
+
+
+def summarize(path: Path, names: Sequence[str], cells: Sequence[Sequence[str]]) -> RunSummary:
+    """Return the summary of a log that was read before.
+
+    Args:
+        path: The log; the `meta.json` beside it is read.
+        names: Its columns.
+        cells: Its rows.
+
+    Raises:
+        LogError: As for `read`.
+    """
+    rows, config = _columns(path, names, cells), _config(path.resolve().parent / "meta.json")
     last = {name: values[-1] for name, values in rows.items()}
     epochs = int(config["algorithm"]["epochs"])
     if not last["updates"] >= epochs:
@@ -112,13 +131,8 @@ def read(path: Path) -> RunSummary:
     )
 
 
-def _rows(path: Path) -> dict[str, np.ndarray]:
+def _columns(path: Path, names: Sequence[str], rows: Sequence[Sequence[str]]) -> dict[str, np.ndarray]:
     """Return the needed columns, `[rows]` each."""
-    try:
-        *lines, _half_written = path.read_text().split("\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise LogError(f"{path}: {getattr(error, 'strerror', None) or 'no text file'}") from None
-    names, *rows = (line.split("\t") for line in lines or [""])
     missing = [name for name in NEEDED if name not in names]
     if missing:
         raise LogError(f"{path}: no log of a training: it has no column {missing[0]}")

@@ -9,8 +9,9 @@ from pathlib import Path
 from agent.config import Config
 from agent.errors import LogError
 from agent.logs.columns import columns
-from agent.logs.log import Logs, Row
+from agent.logs.log import Log, Logs, Row
 from agent.logs.metadata import write_metadata
+from agent.logs.tensorboard_log import TensorboardLog
 from agent.logs.tsv_log import TsvLog
 from agent.logs.wandb_log import WandbLog
 from agent.storage.files import symlink
@@ -58,9 +59,12 @@ class RunFiles:
         symlink(self.savedir, "latest")
         if not symlink(self.localdir / "logs.tsv", "logs.tsv"):
             self.say("logs.tsv in this directory is a regular file, so it does not point at this run's log")
-        self._logs = Logs([tsv])
+        logs: list[Log] = [tsv]
+        last = tsv.last_row()
+        last_step = float(last["step"]) if last else -1
+        if self.config.tensorboard:
+            logs.append(TensorboardLog(self.localdir / "tensorboard", last_step=last_step))
         if self.config.wandb:
-            last = tsv.last_row()
             wandb = WandbLog(
                 project=self.config.project,
                 name=self.config.local_name,
@@ -69,10 +73,11 @@ class RunFiles:
                 entity=self.config.entity,
                 group=self.config.group,
                 run_id=self.wandb_id,
-                last_step=float(last["step"]) if last else -1,
+                last_step=last_step,
             )
             self.wandb_id = wandb.run_id
-            self._logs = Logs([tsv, wandb])
+            logs.append(wandb)
+        self._logs = Logs(logs)
 
     def write(self, row: Row) -> None:
         """Log a row; a row that cannot be written is no reason to stop training."""

@@ -1,5 +1,6 @@
 """The Gymnasium faces: Gymnasium's own checkers, and its SyncVectorEnv as the oracle of the vector."""
 
+import re
 import subprocess
 import sys
 import warnings
@@ -156,3 +157,71 @@ def test_stable_baselines_trains_on_it():
     assert ppo.num_timesteps == 128 and len(ppo.ep_info_buffer) > 4
     changed = [not p.equal(q) for p, q in zip(ppo.policy.parameters(), before, strict=True)]
     assert all(changed) and all(p.isfinite().all() for p in ppo.policy.parameters())
+
+
+def test_actions_that_are_not_finite_or_of_another_shape_are_refused():
+    one, vector = Go2Env(predictable()), Go2VectorEnv(4, predictable(), num_threads=1)
+    one.reset(seed=1)
+    vector.reset(seed=1)
+    before = vector.step(np.zeros((4, 12), np.float32))[0]
+    for number in (np.nan, np.inf, 1e300):
+        bad = np.zeros((4, 12))
+        bad[2, 5] = number
+        with pytest.raises(ValueError, match="actions: must be finite"):
+            one.step(bad[2])
+        with pytest.raises(ValueError, match="actions: must be finite"):
+            vector.step(bad)
+    for shape in ((12,), (), (1, 12), (4, 1), (3, 12)):
+        expected = rf"actions: of shape {re.escape(str(shape))}; must be of shape \(4, 12\)"
+        with pytest.raises(ValueError, match=expected):
+            vector.step(np.zeros(shape))
+    for shape in ((), (1,), (1, 12)):
+        with pytest.raises(ValueError, match=r"must be of shape \(12,\)"):
+            one.step(np.zeros(shape))
+    other = Go2VectorEnv(4, predictable(), num_threads=1)
+    other.reset(seed=1)
+    np.testing.assert_array_equal(before, other.step(np.zeros((4, 12), np.float32))[0])
+    after = (env.step(np.zeros((4, 12), np.float32))[0] for env in (vector, other))  # refused: nothing moved
+    np.testing.assert_array_equal(*after)
+
+
+def test_the_action_of_a_robot_that_resets_is_ignored():
+    vector = Go2VectorEnv(1, predictable(), "NextStep", num_threads=1)
+    vector.reset(seed=1)
+    for _ in range(10):
+        _, _, _, truncated, _ = vector.step(np.zeros((1, 12), np.float32))
+    assert truncated.all()
+    assert np.isfinite(vector.step(np.full((1, 12), np.nan))[0]).all()
+
+
+def test_a_seed_for_each_robot():
+    config = task("go2", randomization__friction=[0.2, 1.2])
+    vector = Go2VectorEnv(3, config, num_threads=1)
+
+    def run(seed) -> np.ndarray:
+        first = vector.reset(seed=seed)[0]
+        return np.array([first, *(vector.step(np.ones((3, 12), np.float32))[0] for _ in range(3))])
+
+    chosen = run([7, 1, 3])
+    np.testing.assert_array_equal(run([7, 1, 3]), chosen)
+    np.testing.assert_array_equal(run((7, 1, 3)), chosen)
+    assert not np.array_equal(run([7, 1, 4]), chosen)
+    np.testing.assert_array_equal(run([4, 5, 6]), run(4))  # as in SyncVectorEnv
+    vector.reset(seed=1)
+    some = run([7, None, 3])
+    vector.reset(seed=1)
+    np.testing.assert_array_equal(run([7, None, 3]), some)
+    assert not np.array_equal(run([None, None, None]), run([None, None, None]))
+    with pytest.raises(ValueError, match="must be one seed for each of the 3 robots"):
+        vector.reset(seed=[1, 2])
+
+
+def test_the_action_spaces_bound():
+    assert Go2Env().action_space.high[0] == 100
+    robots = gymnasium.make_vec("herd/Go2-v0", num_envs=2, action_bound=4, num_threads=1)
+    assert robots.single_action_space.high.tolist() == [4] * 12
+    assert robots.action_space.low.tolist() == [[-4] * 12] * 2
+    assert gymnasium.make("herd/Go2-v0", action_bound=0.5).action_space.high[0] == 0.5
+    for bound in (0, -1, np.nan, 101):
+        with pytest.raises(ValueError, match=r"action_bound=.*: must be greater than 0 and at most 100"):
+            Go2Env(action_bound=bound)

@@ -162,3 +162,22 @@ def test_terminal_plot_starts_without_matplotlib(log):
         "assert 'matplotlib' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True, timeout=60, capture_output=True)
+
+
+@pytest.mark.parametrize("content", [b"\x89PNG\r\n\x1a\n\0\0", b"\x08\0\0\0\0\0\0\0{}", b"PK\x03\x04\0\0"])
+def test_a_binary_file_is_refused_in_one_line(plot, tmp_path, content):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    assert plot(path) == (2, "", f"plot.py: {path}: a binary file; a log is text, a logs.tsv\n")
+
+
+@pytest.mark.parametrize("more", [["--follow", "--interval", "0.05"], []])
+def test_a_reader_that_leaves_ends_it_without_a_traceback(log, more):
+    process = subprocess.Popen(
+        [sys.executable, "plot.py", str(log), *more],
+        cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == ""
+    assert process.wait(60) in (0, 1)

@@ -55,6 +55,21 @@ def test_columns_that_are_missing_leave_gaps_only(tmp_path):
     assert "no values in the log" in page and "nan" not in page
 
 
+def test_cards_and_tables_are_of_one_read_of_a_log_that_grows(run):
+    """The policy's evaluation lies between them and takes longer than the time between two rows."""
+    loaded = load_run(run)
+    log = loaded.log.path
+    *lines, _half_written = log.read_text().split("\n")
+    later = lines[-1].replace("9000", "12000").replace("180", "240")
+    log.write_text("\n".join([*lines, later]) + "\n")
+    tiles = {name: value for name, value, _ in report.headline(loaded, report.Walk())}
+    rows = {row[0]: row[1:] for row in report.accounting(loaded)[0]}
+    assert tiles["policy steps"] == rows["policy steps simulated"][1] == "9,000"
+    assert tiles["training time"] == "3:00 min" and rows["training time, s"][1] == "180"
+    again = {row[0]: row[1:] for row in report.accounting(load_run(run))[0]}
+    assert again["policy steps simulated"][1] == "12,000"
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

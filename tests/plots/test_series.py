@@ -52,3 +52,32 @@ def test_a_mean_reaches_as_far_as_half_of_its_logs(tmp_path):
     (one,) = make_series(tables, "step", ["mean_episode_return"], group="all")
     assert one.x.max() == pytest.approx(1, abs=0.01)
     assert one.smooth[0] == 3 and one.smooth[-1] == 2
+
+
+@pytest.mark.parametrize("log_x", [False, True])
+def test_logs_that_do_not_overlap_have_a_mean_with_gaps(tmp_path, log_x):
+    tables = [
+        read_table(write(tmp_path / name, [(start + i, start, 0) for i in range(5)]))
+        for name, start in (("a", 10), ("b", 100), ("c", 1000))
+    ]
+    (one,) = make_series(tables, "step", ["mean_episode_return"], group="all", log_x=log_x)
+    there = np.isfinite(one.smooth)
+    assert set(np.round(one.smooth[there], 6)) == {10, 100, 1000}
+    assert one.x[there].min() == 10 and one.x[there].max() == 1004
+    assert not (there & (one.x > 14) & (one.x < 100)).any()
+    for start in (10, 100):  # a line from one log to the next is interrupted
+        end = np.flatnonzero(one.smooth == start).max()
+        assert np.isnan(one.smooth[end + 1])
+
+
+def test_no_line_crosses_a_stop(tmp_path):
+    """A peer was away from step 3 to step 1000; the mean of two logs is the other's meanwhile."""
+    rows = [(step, 1, 0) for step in (0, 1, 2, 3, 1000, 1001)]
+    away = read_table(write(tmp_path / "away", rows))
+    (one,) = make_series([away], "step", ["mean_episode_return"])
+    np.testing.assert_array_equal(one.x, [0, 1, 2, 3, np.nan, 1000, 1001])
+    np.testing.assert_array_equal(one.smooth, [1, 1, 1, 1, np.nan, 1, 1])
+    there = read_table(write(tmp_path / "there", [(step, 3, 0) for step in range(1002)]))
+    (both,) = make_series([away, there], "step", ["mean_episode_return"], group="all")
+    assert set(both.smooth[(both.x > 3) & (both.x < 1000)]) == {3}
+    assert set(both.smooth[(both.x <= 3) | (both.x >= 1000)]) == {2}

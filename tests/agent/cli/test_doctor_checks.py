@@ -39,7 +39,7 @@ def test_missing_extras_are_only_noted(monkeypatch):
         doctor_checks, "check_version", lambda one: doctor_checks.Finding(one.name, "bad", "is missing")
     )
     assert [(finding.name, finding.status) for finding in doctor_checks.check_extras()] == [
-        ("play", "note"), ("export", "note"), ("wandb", "note"),
+        ("play", "note"), ("export", "note"), ("wandb", "note"), ("tensorboard", "note"),
     ]  # fmt: skip
 
 
