@@ -152,7 +152,8 @@ def _explain(error: Exception) -> str:
     text = str(error).split("Config search path")[0].split("To append to your config")[0]
     text = " ".join(text.split())
     if unknown := re.search(r"Could not override '([^']*)'", text):
-        return f"{unknown[1]}: unknown key{_did_you_mean(unknown[1])}; the keys are those of conf/config.yaml"
+        nearest = _did_you_mean(unknown[1]) or "; the keys are those of conf/config.yaml"
+        return f"{unknown[1]}: unknown key{nearest}"
     if text.startswith("Ambiguous value"):
         key, _, values = text.split("'")[1].partition("=")
         return f"{key}={values}: several values are several runs: add -m; a list is written {key}=[{values}]"
